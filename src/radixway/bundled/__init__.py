@@ -1,0 +1,1 @@
+"""Data that ships: the demonstration model and the default configuration."""

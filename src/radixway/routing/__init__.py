@@ -1,0 +1,1 @@
+"""Which worker serves a request: registry, health, load ledger, selector, policies."""

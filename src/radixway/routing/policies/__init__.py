@@ -1,0 +1,1 @@
+"""Policies: each orders candidate workers, a short file each."""
