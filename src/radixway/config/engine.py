@@ -1,0 +1,50 @@
+"""The `engine` section: which model the embedded engine runs, and how much of the machine it may take."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class EngineConfig(BaseModel):
+    """Every key has a default that suits the machine it starts on; None means "choose by the machine"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "bundled"
+    """A Hugging Face model directory, a hub id, or `bundled` (the demonstration model that ships)."""
+    revision: str | None = None
+    """Branch, tag or commit of a hub id."""
+    served_model_name: str | None = None
+    """The name clients ask for; by default the last part of `model`."""
+    load_format: Literal["auto", "dummy"] = "auto"
+    """`dummy`: random weights from config.json alone, for tests and benchmarks."""
+    weight_version: str = "default"
+    """Named in every answer's metadata, so that a trainer knows which policy produced a token."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """`auto`: bfloat16 where the device computes in it natively, float32 elsewhere."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of one forward pass on CPU; by default the cores this process may use."""
+
+    context_length: int | None = Field(default=None, ge=2)
+    """Most tokens of one request, prompt and answer together; by default the model's own limit."""
+    page_size: int = Field(default=16, ge=1, le=256)
+    """Tokens per KV page, and the granularity at which prefixes are shared."""
+    kv_tokens: int | None = Field(default=None, ge=1)
+    """Tokens the KV pool holds; by default what fits in `kv_memory_fraction`, up to 1,048,576 tokens."""
+    kv_memory_fraction: float = Field(default=0.25, gt=0, le=0.95)
+    """Share of the memory that is free after loading the weights."""
+    radix_cache: bool = True
+    """Keep the KV of finished requests and reuse it for prompts with the same beginning."""
+
+    schedule: Literal["lpm", "fcfs"] = "lpm"
+    """Order of admission: longest cached prefix first, or first come first served."""
+    max_running: int = Field(default=64, ge=1)
+    """Most requests in one step's batch."""
+    max_batch_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens computed in one step; longer prompts are computed in chunks. By default 512 on CPU, 4096 on CUDA."""
+    max_queued: int = Field(default=1024, ge=1)
+    """Most requests that may wait; more are refused."""
+    seed: int = 0
+    """Where the randomness of requests without a seed of their own starts."""

@@ -1,0 +1,54 @@
+"""What can go wrong in the engine, in words. Every message names the thing, the value and the way out."""
+
+from pathlib import Path
+
+
+class EngineError(Exception):
+    """The root of everything the engine raises on purpose."""
+
+
+class ModelNotFound(EngineError):
+    """There is no usable model directory (or hub repository) at `path`."""
+
+    def __init__(self, path: str | Path, why: str = "no such directory or hub id") -> None:
+        super().__init__(f"model not found: {path} ({why})")
+        self.path = str(path)
+
+
+class UnsupportedArchitecture(EngineError):
+    """config.json describes a model that this engine cannot run."""
+
+
+class BrokenCheckpoint(EngineError):
+    """The weights do not match config.json: a tensor is missing, or has another shape."""
+
+
+class InvalidRequest(EngineError, ValueError):
+    """A request that can never be served; `field` names the part of it that is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ContextTooLong(InvalidRequest):
+    """Prompt and wanted tokens together do not fit the context (or the whole KV pool)."""
+
+    def __init__(self, prompt_tokens: int, max_tokens: int | None, limit: int) -> None:
+        wanted = "" if max_tokens is None else f" and max_tokens={max_tokens}"
+        super().__init__(
+            "prompt" if max_tokens is None or prompt_tokens >= limit else "max_tokens",
+            f"a prompt of {prompt_tokens} tokens{wanted} does not fit the context of {limit} tokens; "
+            "shorten the prompt or ask for fewer tokens",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.max_tokens = max_tokens
+        self.limit = limit
+
+
+class QueueFull(EngineError):
+    """More requests wait than `max_queued` allows; try again later."""
+
+
+class EngineStopped(EngineError):
+    """The engine is not running (not started, stopped, or its step loop died)."""

@@ -1,0 +1,185 @@
+"""What the engine is asked and what it answers: plain data, no behaviour beyond its own invariants.
+
+A `Request` is one idea: a token array, a page list and a position in the tree.
+
+    tokens   [ prompt ................ | sampled ....... ]
+    KV       [ in the tree | own pages | not computed yet ]
+             0          shared      computed      len(tokens)
+
+One step advances a request by `k` tokens; if that reaches the end of `tokens`, one more is sampled. Decoding is
+k = 1, a chunk of prefill is k > 1, and a preempted request is one whose `computed` was set back to 0: no flags.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from radixway.engine.errors import InvalidRequest
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class SamplingParams:
+    """How to continue one prompt. Raises `InvalidRequest` (a ValueError) naming the field that is out of range."""
+
+    max_tokens: int | None = None
+    """Most tokens to sample; None: as many as the context holds."""
+    min_tokens: int = 0
+    """End-of-sequence and stop ids cannot be sampled before this many tokens."""
+    temperature: float = 1.0
+    """0 is greedy (the largest logit, lowest id on a tie)."""
+    top_p: float = 1.0
+    top_k: int = -1
+    """Keep the k most likely tokens; 0 or -1 keeps all."""
+    min_p: float = 0.0
+    """Drop tokens less likely than `min_p` times the most likely one."""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    """The same seed, prompt and parameters give the same tokens, whatever else is in the batch."""
+    stop: tuple[str, ...] = ()
+    """Text that ends the answer; it is cut from the text unless `include_stop`."""
+    stop_token_ids: frozenset[int] = frozenset()
+    ignore_eos: bool = False
+    logit_bias: dict[int, float] = field(default_factory=dict)
+    """Added to the logit of each named token."""
+    logprobs: int | None = None
+    """None: none; 0: the sampled token's; k: also those of the k most likely tokens."""
+    skip_special_tokens: bool = True
+    include_stop: bool = False
+    """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
+
+    def __post_init__(self) -> None:
+        _require(self.max_tokens is None or self.max_tokens >= 0, "max_tokens", self.max_tokens, "at least 0")
+        _require(self.min_tokens >= 0, "min_tokens", self.min_tokens, "at least 0")
+        if self.max_tokens is not None:
+            most = f"at most max_tokens ({self.max_tokens})"
+            _require(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, most)
+        _require(0 <= self.temperature < float("inf"), "temperature", self.temperature, "0 or above")
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "in (0, 1]")
+        _require(self.top_k >= -1, "top_k", self.top_k, "-1 (all), 0 (all) or above")
+        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "in [0, 1]")
+        for name in ("presence_penalty", "frequency_penalty"):
+            value = getattr(self, name)
+            _require(-2 <= value <= 2, name, value, "in [-2, 2]")
+        repetition = self.repetition_penalty
+        _require(0 < repetition <= 2, "repetition_penalty", repetition, "in (0, 2]")
+        _require(self.seed is None or -(2**63) <= self.seed < 2**63, "seed", self.seed, "a 64-bit integer")
+        _require(all(self.stop), "stop", self.stop, "made of non-empty strings")
+        _require(
+            all(t >= 0 for t in self.stop_token_ids), "stop_token_ids", set(self.stop_token_ids), "ids >= 0"
+        )
+        _require(all(t >= 0 for t in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0")
+        finite = all(abs(b) <= 1e4 for b in self.logit_bias.values())
+        _require(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
+        _require(self.logprobs is None or 0 <= self.logprobs <= 100, "logprobs", self.logprobs, "in [0, 100]")
+
+
+def _require(holds: bool, name: str, value: object, bound: str) -> None:
+    if not holds:
+        raise InvalidRequest(name, f"{name} must be {bound}, not {value!r}")
+
+
+@dataclass(slots=True, frozen=True)
+class FinishReason:
+    """Why an answer ended: `stop` (by the token id or string in `matched`), `length`, or `abort` (`message`)."""
+
+    type: Literal["stop", "length", "abort"]
+    matched: int | str | None = None
+    message: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class TokenLogprob:
+    """The natural-log probability of one token under the model itself.
+
+    Taken from the plain log-softmax of the logits, before penalties, bias, temperature and truncation, as vLLM
+    (`raw_logprobs`) and SGLang report it: it says what the model thought, not what the sampler made of it.
+    """
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+    """The most likely (token id, logprob) pairs, most likely first; as many as `SamplingParams.logprobs`."""
+
+
+@dataclass(slots=True)
+class Output:
+    """What one step added to one request. Deltas: concatenate `token_ids`, `logprobs` and `text` over a stream."""
+
+    request_id: str
+    token_ids: list[int]
+    """The stop token, if one ended the answer, is among them (but not in `text`)."""
+    logprobs: list[TokenLogprob]
+    text: str
+    finish: FinishReason | None
+    prompt_tokens: int
+    cached_tokens: int
+    """Prompt tokens whose KV was found in the cache when the request was first admitted."""
+    completion_tokens: int
+    """Tokens sampled so far, those of this delta included."""
+    weight_version: str
+
+
+class TextStream(Protocol):
+    """One request's tokens as text, as they come (`engine/text.py` has the real one). Runs in the engine thread."""
+
+    @property
+    def matched(self) -> str | None:
+        """The stop string that ended the text, once one has."""
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """Text that is now certain: whole characters, and no part of a possible stop string.
+
+        Once a stop string has matched, the text up to it has been given out and `matched` is set.
+        """
+
+    def finish(self) -> str:
+        """What was still held back; no more tokens will come."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request inside the engine. Only the scheduler and the cache move its position."""
+
+    id: str
+    tokens: "array[int]"
+    """int32: the prompt, then every sampled token."""
+    params: SamplingParams
+    namespace: str = ""
+    """Requests share cached prefixes only within one namespace (`cache_salt`, LoRA)."""
+    priority: int = 0
+    """Higher is admitted earlier and preempted later."""
+    text: TextStream | None = None
+    prompt_len: int = 0
+    max_len: int = 0
+    """`len(tokens)` at which the answer ends by length."""
+    stop_ids: frozenset[int] = frozenset()
+    """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
+    arrival: int = 0
+    """Place in the order of submission (a logical clock)."""
+
+    computed: int = 0
+    """tokens[:computed] have their KV in `pages`."""
+    shared: int = 0
+    """tokens[:shared] belong to the tree (a whole number of pages, pinned through `node`)."""
+    pages: "array[int]" = field(default_factory=lambda: array("i"))
+    """Ids of the pool's pages that hold tokens[:computed], and room for what this step computes."""
+    node: Any = None
+    """The deepest tree node it pins; None while it waits."""
+    cached_tokens: int = -1
+    """See `Output.cached_tokens`; -1 until first admitted."""
+    finish: FinishReason | None = None
+
+    def __post_init__(self) -> None:
+        self.prompt_len = self.prompt_len or len(self.tokens)
+
+    @property
+    def completion_tokens(self) -> int:
+        return len(self.tokens) - self.prompt_len
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that still need KV: 1 while decoding, more while (re)computing a prompt."""
+        return len(self.tokens) - self.computed
