@@ -1,1 +1,40 @@
-"""The road a request takes: Request, Reply, Middleware, the onion, limits and retry."""
+"""The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
+
+from radixway.pipeline.errors import (
+    BadRequest,
+    BodyTooLarge,
+    DeadlineExceeded,
+    FailureReason,
+    GatewayError,
+    ModelNotFound,
+    NoWorkers,
+    StreamBroken,
+    Unauthorized,
+    WorkerFailed,
+)
+from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, load_middlewares
+from radixway.pipeline.reply import Chunks, Reply
+from radixway.pipeline.request import Request
+from radixway.pipeline.retry import Retry
+
+__all__ = [
+    "BadRequest",
+    "BodyTooLarge",
+    "Chunks",
+    "DeadlineExceeded",
+    "FailureReason",
+    "GatewayError",
+    "Middleware",
+    "ModelNotFound",
+    "Next",
+    "NoWorkers",
+    "Pipeline",
+    "Reply",
+    "Request",
+    "Retry",
+    "Services",
+    "StreamBroken",
+    "Unauthorized",
+    "WorkerFailed",
+    "load_middlewares",
+]

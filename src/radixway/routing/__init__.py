@@ -1,1 +1,21 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
+
+from radixway.routing.health import Findings, HealthMonitor, Probe, ProbeFailed
+from radixway.routing.ledger import Lease
+from radixway.routing.registry import Registry
+from radixway.routing.selector import Choice, Selector
+from radixway.routing.worker import Load, Worker, WorkerState
+
+__all__ = [
+    "Choice",
+    "Findings",
+    "HealthMonitor",
+    "Lease",
+    "Load",
+    "Probe",
+    "ProbeFailed",
+    "Registry",
+    "Selector",
+    "Worker",
+    "WorkerState",
+]

@@ -1,0 +1,104 @@
+"""The sections of `radixway.yaml`. Every key is optional; what a key means stands under it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+
+class Section(BaseModel):
+    """A part of the tree: unknown keys are errors, values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def check_worker_url(url: str) -> str:
+    """`url` without its trailing slash; ValueError unless it is `http(s)://host[:port][/path]`."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {url!r}")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {url!r}")
+    _ = parts.port  # raises ValueError when it is no port number
+    return url.rstrip("/")
+
+
+WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
+Role = Literal["any", "prefill", "decode"]
+PolicyName = Literal["round_robin", "least_loaded", "power_of_two"]
+
+
+class GatewaySection(Section):
+    """The server that clients reach."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=30000, ge=0, le=65535)
+    admin_key: SecretStr | None = None
+    """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
+    max_body_bytes: int = Field(default=32 * 2**20, ge=1024)
+    """Largest request body; a larger one is answered with 413."""
+    request_timeout_s: float = Field(default=600, gt=0)
+    """How long one request may take, answer included."""
+    drain_s: float = Field(default=30, ge=0)
+    """How long running requests may go on after the gateway was asked to stop."""
+
+
+class WorkerSection(Section):
+    """One worker known from the start. Models and capacity are read from the worker where not given."""
+
+    url: WorkerUrl
+    models: tuple[str, ...] = ()
+    role: Role = "any"
+    kv_tokens: int | None = Field(default=None, ge=1)
+    """KV tokens its cache holds."""
+    max_batch_size: int | None = Field(default=None, ge=1)
+    """Requests it runs at a time."""
+    api_key: SecretStr | None = None
+    """Sent to the worker as `Authorization: Bearer KEY`."""
+
+
+class HealthSection(Section):
+    """How workers are watched."""
+
+    interval_s: float = Field(default=2.0, gt=0)
+    timeout_s: float = Field(default=5.0, gt=0)
+    failure_threshold: int = Field(default=2, ge=1)
+    """Probes in a row that must fail before a worker that answers no probe is taken out."""
+    backoff_max_s: float = Field(default=30.0, gt=0)
+    """A worker that is down is probed at doubling intervals up to this one."""
+
+
+class RoutingSection(Section):
+    """How a worker is chosen."""
+
+    policy: PolicyName = "least_loaded"
+    model_policies: dict[str, PolicyName] = {}
+    """Another policy for single models."""
+    health: HealthSection = HealthSection()
+
+
+class RetrySection(Section):
+    """What happens when a worker fails before the first byte of its answer."""
+
+    attempts: int = Field(default=3, ge=1)
+    """Workers asked in all."""
+    backoff_s: float = Field(default=0.05, ge=0)
+    """Wait before a worker is asked a second time; doubled each round. Another worker is asked at once."""
+
+
+class PipelineSection(Section):
+    """The middlewares between a surface and the workers, outermost first."""
+
+    middlewares: tuple[str, ...] = ("radixway.pipeline.retry.Retry",)
+    """Dotted paths of classes that follow `radixway.pipeline.Middleware`."""
+    retry: RetrySection = RetrySection()
+
+
+class TelemetrySection(Section):
+    """Logs and the request journal."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    journal_capacity: int = Field(default=10_000, ge=0)
+    """Requests that `/explain/{request_id}` still knows."""

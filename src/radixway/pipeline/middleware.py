@@ -1,0 +1,76 @@
+"""The onion: middlewares around a dispatch, composed once per surface."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Protocol, cast
+
+from radixway.config import Config, ConfigError
+from radixway.pipeline.reply import Reply
+from radixway.pipeline.request import Request
+from radixway.telemetry import Metrics
+
+Next = Callable[[Request], Awaitable[Reply]]
+
+
+class Middleware(Protocol):
+    """One step of the road: look at the request, ask `call_next` (once, never, or again), look at the reply.
+
+    A middleware may carry a class attribute `surfaces: frozenset[str]`; it is then called for those alone.
+    A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it.
+    """
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a middleware may use of the gateway."""
+
+    config: Config
+    metrics: Metrics
+
+
+class Pipeline:
+    """Middlewares, outermost first, around `dispatch`."""
+
+    def __init__(self, middlewares: Sequence[Middleware], dispatch: Next) -> None:
+        self._middlewares = tuple(middlewares)
+        self._dispatch = dispatch
+        self._roads: dict[str, Next] = {}
+
+    def __call__(self, request: Request) -> Awaitable[Reply]:
+        """Send the request down the road of its surface."""
+        road = self._roads.get(request.surface) or self._lay(request.surface)
+        return road(request)
+
+    def _lay(self, surface: str) -> Next:
+        road = self._dispatch
+        for middleware in reversed(self._middlewares):
+            subscribed: frozenset[str] | None = getattr(middleware, "surfaces", None)
+            if subscribed is None or surface in subscribed:
+                road = partial(middleware, call_next=road)
+        self._roads[surface] = road
+        return road
+
+
+def load_middlewares(paths: Sequence[str], services: Services) -> list[Middleware]:
+    """Build the middlewares named by dotted paths (`package.module.Class`), in that order.
+
+    Raises:
+        ConfigError: a path that names nothing, or nothing that can be called.
+    """
+    loaded = []
+    for path in paths:
+        module_name, _, name = path.rpartition(".")
+        try:
+            factory = getattr(import_module(module_name), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(f"pipeline.middlewares: cannot load {path!r}: {error}") from None
+        if not callable(factory):
+            raise ConfigError(f"pipeline.middlewares: {path!r} is not a class")
+        loaded.append(cast(Middleware, factory(services)))
+    return loaded

@@ -1,0 +1,88 @@
+"""The workers this gateway knows, and who is a candidate for which model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from radixway.config import WorkerSection
+from radixway.routing.worker import Worker, WorkerState
+
+
+class Registry:
+    """Workers by URL. Candidates per model are kept ready, because every request asks for them."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._candidates: dict[str | None, tuple[Worker, ...]] = {}
+        self._known_models: frozenset[str] | None = None
+        self.on_add: list[Callable[[Worker], None]] = []
+        self.on_remove: list[Callable[[Worker], None]] = []
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(tuple(self._workers.values()))
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def add(self, section: WorkerSection) -> Worker:
+        """Take a worker in. A URL already known keeps its load and comes back if it was draining."""
+        known = self._workers.get(section.url)
+        worker = Worker.from_section(section)
+        if known is not None:
+            worker.load = known.load
+            self.remove(known.url)
+        self._workers[worker.url] = worker
+        self._forget_candidates()
+        for tell in self.on_add:
+            tell(worker)
+        return worker
+
+    def get(self, url: str) -> Worker | None:
+        """The worker of that URL; a trailing slash does not matter."""
+        return self._workers.get(url.rstrip("/"))
+
+    def remove(self, url: str) -> Worker | None:
+        """Forget a worker. What it is answering goes on to its end."""
+        worker = self._workers.pop(url.rstrip("/"), None)
+        if worker is not None:
+            self._forget_candidates()
+            for tell in self.on_remove:
+                tell(worker)
+        return worker
+
+    def set_state(self, worker: Worker, state: WorkerState) -> None:
+        """Move a worker to another state."""
+        if worker.state is not state:
+            worker.state = state
+            self._forget_candidates()
+
+    def set_models(self, worker: Worker, models: tuple[str, ...]) -> None:
+        """What the worker says that it serves."""
+        if worker.models != models:
+            worker.models = models
+            self._forget_candidates()
+
+    def candidates(self, model: str | None) -> tuple[Worker, ...]:
+        """The ready workers that serve `model`; all ready workers when it is None."""
+        found = self._candidates.get(model)
+        if found is None:
+            found = tuple(
+                worker
+                for worker in self._workers.values()
+                if worker.state is WorkerState.READY and (model is None or model in worker.models)
+            )
+            if found:  # unknown names come from clients: never grow with them
+                self._candidates[model] = found
+        return found
+
+    def models(self) -> frozenset[str]:
+        """Every model that some known worker serves, ready or not."""
+        if self._known_models is None:
+            self._known_models = frozenset(
+                model for worker in self._workers.values() for model in worker.models
+            )
+        return self._known_models
+
+    def _forget_candidates(self) -> None:
+        self._candidates = {}
+        self._known_models = None

@@ -1,0 +1,66 @@
+"""The journal of a request: what each step decided, in order.
+
+It is the only record of a decision. Response headers, `/explain/{id}`, trace spans and the console all read
+it, and nothing else is written for them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter, time
+from typing import Any
+
+
+class Journal:
+    """Entries of one request, each `(step, seconds since the request began, fields)`."""
+
+    __slots__ = ("_origin", "began_at", "entries", "request_id")
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.began_at = time()
+        self._origin = perf_counter()
+        self.entries: list[tuple[str, float, dict[str, Any]]] = []
+
+    def add(self, step: str, **fields: Any) -> None:
+        """Append what `step` found or decided. Fields must be JSON values and never hold prompt text."""
+        self.entries.append((step, perf_counter() - self._origin, fields))
+
+    def elapsed_s(self) -> float:
+        """Seconds since the request began."""
+        return perf_counter() - self._origin
+
+    def explain(self) -> dict[str, Any]:
+        """The journal as `/explain/{id}` shows it."""
+        return {
+            "request_id": self.request_id,
+            "began_at": self.began_at,
+            "steps": [
+                {"step": step, "at_ms": round(at * 1e3, 3), **fields} for step, at, fields in self.entries
+            ],
+        }
+
+
+class JournalBook:
+    """The journals of the latest `capacity` requests, by request id. A repeated id keeps the newest."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._order: deque[Journal] = deque()
+        self._by_id: dict[str, Journal] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def keep(self, journal: Journal) -> None:
+        """Remember a journal; beyond the capacity the oldest is forgotten."""
+        self._order.append(journal)
+        self._by_id[journal.request_id] = journal
+        while len(self._order) > self._capacity:
+            oldest = self._order.popleft()
+            if self._by_id.get(oldest.request_id) is oldest:
+                del self._by_id[oldest.request_id]
+
+    def find(self, request_id: str) -> Journal | None:
+        """The newest journal of that id, if it is still remembered."""
+        return self._by_id.get(request_id)

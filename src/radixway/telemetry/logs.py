@@ -1,0 +1,19 @@
+"""Logging: one format for every process of ours. Request and reply bodies are never logged."""
+
+from __future__ import annotations
+
+import logging
+
+from rich.console import Console
+from rich.logging import RichHandler
+
+
+def configure_logging(level: str) -> None:
+    """Send the package's log lines to standard error, coloured on a terminal, at `level` or above."""
+    handler = RichHandler(console=Console(stderr=True), show_path=False, omit_repeated_times=False)
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s", datefmt="%H:%M:%S"))
+    for name in ("radixway", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(level.upper())

@@ -1,0 +1,71 @@
+"""The gateway's Prometheus metrics. Label values are bounded: known surfaces, served models, known workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        requests = Counter(
+            "radixway_requests", "Answered requests", ["surface", "model", "status"], registry=self.registry
+        )
+        latency = Histogram(
+            "radixway_request_seconds",
+            "Seconds from the request's arrival to its last byte",
+            ["surface", "model"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        first_byte = Histogram(
+            "radixway_first_byte_seconds",
+            "Seconds from the request's arrival to the first byte of its answer",
+            ["surface", "model"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        retries = Counter(
+            "radixway_retries", "Requests tried again on another worker", ["reason"], registry=self.registry
+        )
+        self.disconnects = Counter(
+            "radixway_client_disconnects",
+            "Requests whose client left before the end",
+            registry=self.registry,
+        )
+        self.broken_streams = Counter(
+            "radixway_broken_streams",
+            "Streams cut by a worker after their first byte",
+            registry=self.registry,
+        )
+        # A child costs a tuple, a lock and two lookups to find: find each once.
+        self._requests = cache(requests.labels)
+        self._latency = cache(latency.labels)
+        self._first_byte = cache(first_byte.labels)
+        self._retries = cache(retries.labels)
+
+    def answered(self, surface: str, model: str, status: int, first_byte_s: float, total_s: float) -> None:
+        """Count one finished exchange."""
+        self._requests(surface, model, str(status)).inc()
+        self._first_byte(surface, model).observe(first_byte_s)
+        self._latency(surface, model).observe(total_s)
+
+    def retried(self, reason: str) -> None:
+        """Count one attempt that failed before its first byte and was made again."""
+        self._retries(reason).inc()
+
+    def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Publish a number that is read when somebody scrapes."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def render(self) -> bytes:
+        """The Prometheus text exposition."""
+        return generate_latest(self.registry)
