@@ -22,6 +22,8 @@ from radixway.config.sections import (
 
 ENV_PREFIX = "RADIXWAY__"
 
+_Place = tuple[str | int, ...]
+
 
 class Config(BaseSettings):
     """The effective configuration. Build it with `load_config`."""
@@ -58,7 +60,7 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
-    lines: dict[tuple[str | int, ...], int] = {}
+    lines: dict[_Place, int] = {}
     merged: dict[str, Any] = {}
     if path is not None:
         merged = _read_yaml(path, lines)
@@ -70,7 +72,7 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
         raise ConfigError("\n".join(_explain(error, path, lines))) from None
 
 
-def _read_yaml(path: Path, lines: dict[tuple[str | int, ...], int]) -> dict[str, Any]:
+def _read_yaml(path: Path, lines: dict[_Place, int]) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -91,9 +93,7 @@ def _read_yaml(path: Path, lines: dict[tuple[str | int, ...], int]) -> dict[str,
     return tree
 
 
-def _note_lines(
-    node: yaml.Node | None, at: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]
-) -> None:
+def _note_lines(node: yaml.Node | None, at: _Place, lines: dict[_Place, int]) -> None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             lines[(*at, key.value)] = key.start_mark.line + 1
@@ -127,10 +127,8 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(
-    error: ValidationError, path: Path | None, lines: Mapping[tuple[str | int, ...], int]
-) -> list[str]:
-    """One line per mistake: where it stands (file and line, or environment variable), which key, what is wrong."""
+def _explain(error: ValidationError, path: Path | None, lines: Mapping[_Place, int]) -> list[str]:
+    """One line per mistake: where it stands, which key, what is wrong."""
     told = []
     for mistake in error.errors():
         at = mistake["loc"]

@@ -13,8 +13,8 @@ from radixway.pipeline.request import Request
 class Retry:
     """Nothing has reached the client yet, so the request can be given to another worker as it is.
 
-    The dispatch prefers workers that are not in `request.tried`. When all have been tried, the next round waits
-    a little, because a worker that restarts needs a moment.
+    The dispatch prefers workers that are not in `request.tried`. When all have been tried, the next round
+    waits a little, because a worker that restarts needs a moment.
     """
 
     def __init__(self, services: Services) -> None:

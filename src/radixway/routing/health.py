@@ -68,10 +68,12 @@ class HealthMonitor:
         self._tasks.clear()
 
     def _watch(self, worker: Worker) -> None:
+        if worker in self._tasks:
+            self._nudges[worker].set()
+            return
         self._nudges[worker] = asyncio.Event()
-        self._tasks[worker] = asyncio.get_running_loop().create_task(
-            self._run(worker), name=f"health {worker.name}"
-        )
+        loop = asyncio.get_running_loop()
+        self._tasks[worker] = loop.create_task(self._run(worker), name=f"health {worker.name}")
 
     def _unwatch(self, worker: Worker) -> None:
         self._nudges.pop(worker, None)

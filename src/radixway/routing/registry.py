@@ -25,13 +25,14 @@ class Registry:
         return len(self._workers)
 
     def add(self, section: WorkerSection) -> Worker:
-        """Take a worker in. A URL already known keeps its load and comes back if it was draining."""
-        known = self._workers.get(section.url)
-        worker = Worker.from_section(section)
-        if known is not None:
-            worker.load = known.load
-            self.remove(known.url)
-        self._workers[worker.url] = worker
+        """Take a worker in. One already known is told its new particulars, and comes back if it drained."""
+        worker = self._workers.get(section.url)
+        if worker is None:
+            worker = self._workers[section.url] = Worker.from_section(section)
+        else:
+            worker.update(section)
+            if worker.state is WorkerState.DRAINING:
+                worker.state = WorkerState.JOINING
         self._forget_candidates()
         for tell in self.on_add:
             tell(worker)
@@ -78,9 +79,8 @@ class Registry:
     def models(self) -> frozenset[str]:
         """Every model that some known worker serves, ready or not."""
         if self._known_models is None:
-            self._known_models = frozenset(
-                model for worker in self._workers.values() for model in worker.models
-            )
+            workers = self._workers.values()
+            self._known_models = frozenset(model for worker in workers for model in worker.models)
         return self._known_models
 
     def _forget_candidates(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,14 +40,14 @@ class Worker:
     """`host:port` (and path), unique: what journals, metrics and headers show."""
     url: str
     """Without a trailing slash."""
-    models: tuple[str, ...]
-    role: Role
-    kv_tokens: int | None
-    max_batch_size: int | None
-    api_key: str | None
-    given_models: bool
+    models: tuple[str, ...] = ()
+    given_models: bool = False
     """The operator named the models; the worker's own list is not read then."""
-    load: Load
+    role: Role = "any"
+    kv_tokens: int | None = None
+    max_batch_size: int | None = None
+    api_key: str | None = field(default=None, repr=False)
+    load: Load = field(default_factory=Load)
     state: WorkerState = WorkerState.JOINING
     failures: int = 0
     """Probes failed in a row."""
@@ -59,17 +59,18 @@ class Worker:
     def from_section(cls, section: WorkerSection) -> Worker:
         """A worker as configured or registered, not yet seen."""
         parts = urlsplit(section.url)
-        return cls(
-            name=parts.netloc + parts.path,
-            url=section.url,
-            models=section.models,
-            role=section.role,
-            kv_tokens=section.kv_tokens,
-            max_batch_size=section.max_batch_size,
-            api_key=section.api_key.get_secret_value() if section.api_key else None,
-            given_models=bool(section.models),
-            load=Load(),
-        )
+        worker = cls(name=parts.netloc + parts.path, url=section.url)
+        worker.update(section)
+        return worker
+
+    def update(self, section: WorkerSection) -> None:
+        """Take over what the operator says; what they leave open stays as the worker told it."""
+        self.given_models = bool(section.models)
+        self.models = section.models or self.models
+        self.role = section.role
+        self.kv_tokens = section.kv_tokens or self.kv_tokens
+        self.max_batch_size = section.max_batch_size or self.max_batch_size
+        self.api_key = section.api_key.get_secret_value() if section.api_key else self.api_key
 
     def describe(self) -> dict[str, Any]:
         """The worker as `/list_workers` shows it."""

@@ -1,4 +1,4 @@
-"""The gateway's Prometheus metrics. Label values are bounded: known surfaces, served models, known workers."""
+"""The gateway's Prometheus metrics. Label values are bounded: our surfaces, served models."""
 
 from __future__ import annotations
 
