@@ -2,3 +2,9 @@
 
 Generic over the key (text or packed token ids) and over the payload an edge carries.
 """
+
+from radixway.radix.eviction import Order, lfu, lru, priority, slru
+from radixway.radix.node import Insert, Match, Node, Payload
+from radixway.radix.tree import RadixTree
+
+__all__ = ["Insert", "Match", "Node", "Order", "Payload", "RadixTree", "lfu", "lru", "priority", "slru"]
