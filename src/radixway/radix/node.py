@@ -105,14 +105,15 @@ class Node(Generic[K, P]):
 
 
 class Root(Node[K, P]):
-    """Where the sequences of a namespace begin. It has no edge, is never pinned, and is in a tree only while it
-    has children; a match that finds nothing at all ends on one of its own.
+    """Where the sequences of a namespace begin. It has no edge and is never pinned.
+
+    It is in the tree only while it has children; a match in an empty namespace ends on a root of its own.
     """
 
     __slots__ = ("namespace",)
 
     def __init__(self, empty: K, namespace: Hashable) -> None:
-        super().__init__(empty, None, 0)
+        super().__init__(empty, None, 0)  # type: ignore[arg-type]  # mypy loses K here
         self.namespace = namespace
 
 
