@@ -1,1 +1,9 @@
-"""Tokenizers and chat templates: load once, render, decode."""
+"""Tokenizers and chat templates: load once, render, encode, decode.
+
+Built on the `tokenizers` library alone, so that loading costs milliseconds; results equal `transformers`'.
+"""
+
+from radixway.tokenizer.chat_template import ChatTemplate, Message, TemplateError
+from radixway.tokenizer.tokenizer import Tokenizer, TokenizerError
+
+__all__ = ["ChatTemplate", "Message", "TemplateError", "Tokenizer", "TokenizerError"]

@@ -1,0 +1,102 @@
+"""Sampled tokens as text, while they come: whole characters only, and no part of a possible stop string.
+
+    text so far   [ given out ............ | held ]
+                                             └ may be the beginning of a stop string
+
+Both the streamed and the whole answer are made here, so they are the same text.
+"""
+
+import codecs
+from collections.abc import Sequence
+
+from radixway.engine.request import SamplingParams
+from radixway.tokenizer import Tokenizer
+
+
+class Detokenizer:
+    """Token ids to text in O(1) per token: each token's bytes through an incremental UTF-8 decoder.
+
+    A character split over tokens comes out with its last byte; bytes that cannot be UTF-8, as U+FFFD.
+    `continues` says that the tokens follow a text: then a first space (SentencePiece's `▁`) belongs to them.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, skip_special_tokens: bool = True, continues: bool = True
+    ) -> None:
+        self._token_bytes = tokenizer.token_bytes
+        self._skipped: frozenset[int] = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._strip_next = not continues and tokenizer.token_bytes.strips_first_space
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """The text these tokens complete."""
+        data = b"".join([self._token_bytes[token] for token in token_ids if token not in self._skipped])
+        if self._strip_next and data:
+            self._strip_next = False
+            data = data.removeprefix(b" ")
+        return self._utf8.decode(data)
+
+    def finish(self) -> str:
+        """What an unfinished character is shown as; no more tokens will come."""
+        return self._utf8.decode(b"", final=True)
+
+
+class StopStrings:
+    """Cuts a growing text at the first stop string to be complete in it (of several, the longest).
+
+    How the text is divided into pushes makes no difference to what comes out.
+    """
+
+    def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
+        self.matched: str | None = None
+        self._stops = tuple(stops)
+        self._include = include
+        self._held = ""
+
+    def push(self, text: str) -> str:
+        """What may be given out now; nothing more once `matched` is set."""
+        if self.matched is not None:
+            return ""
+        text = self._held + text
+        found = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if found:
+            end, start, self.matched = min(found)
+            self._held = ""
+            return text[: end if self._include else start]
+        decided = min([len(text), *(_undecided_from(text, stop) for stop in self._stops)])
+        self._held = text[decided:]
+        return text[:decided]
+
+    def finish(self) -> str:
+        """The text that turned out to be no stop string."""
+        held, self._held = self._held, ""
+        return held
+
+
+def _undecided_from(text: str, stop: str) -> int:
+    """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
+    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while at >= 0 and not stop.startswith(text[at:]):
+        at = text.find(stop[0], at + 1)
+    return at if at >= 0 else len(text)
+
+
+class AnswerText:
+    """The `TextStream` of one request: detokenised, cut at its stop strings."""
+
+    def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
+        self._tokens = Detokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
+        self._stops = StopStrings(params.stop, include=params.include_stop)
+
+    @property
+    def matched(self) -> str | None:
+        """The stop string that ended the text, once one has."""
+        return self._stops.matched
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """Text that is now certain."""
+        return self._stops.push(self._tokens.push(token_ids))
+
+    def finish(self) -> str:
+        """What was still held back; no more tokens will come."""
+        return self._stops.push(self._tokens.finish()) + self._stops.finish()
