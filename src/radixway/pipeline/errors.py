@@ -37,6 +37,13 @@ class BodyTooLarge(BadRequest):
     code = "body_too_large"
 
 
+class MethodNotAllowed(GatewayError):
+    """The path exists, for other methods."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
 class Unauthorized(GatewayError):
     """The call needs a key that it did not carry."""
 

@@ -17,8 +17,8 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class Request:
     """What a surface understood of a request, and what the road adds to it.
 
-    The body travels as the bytes that came. It is encoded again only when a middleware edits it, so that fields
-    unknown to us, their order and their spelling reach the worker untouched.
+    The body travels as the bytes that came. It is encoded again only when a middleware edits it, so that
+    fields unknown to us, their order and their spelling reach the worker untouched.
     """
 
     id: str

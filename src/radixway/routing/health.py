@@ -50,12 +50,17 @@ class HealthMonitor:
         self._nudges: dict[Worker, asyncio.Event] = {}
         registry.on_add.append(self._watch)
         registry.on_remove.append(self._unwatch)
+        for worker in registry:
+            self._watch(worker)
 
-    def suspect(self, worker: Worker) -> None:
-        """A request just failed on this worker: send it nothing until a probe says that it is well."""
+    def suspect(self, worker: Worker, *, gone: bool) -> None:
+        """A request just failed on this worker: probe it now.
+
+        `gone`: it takes no connections at all, so send it nothing more until a probe says that it is well.
+        """
         nudge = self._nudges.get(worker)
         if nudge is not None:
-            if worker.state is WorkerState.READY:
+            if gone and worker.state is WorkerState.READY:
                 self._registry.set_state(worker, WorkerState.DOWN)
             nudge.set()
 

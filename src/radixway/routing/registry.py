@@ -17,6 +17,7 @@ class Registry:
         self._known_models: frozenset[str] | None = None
         self.on_add: list[Callable[[Worker], None]] = []
         self.on_remove: list[Callable[[Worker], None]] = []
+        self.on_state: list[Callable[[Worker], None]] = []
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(tuple(self._workers.values()))
@@ -56,6 +57,8 @@ class Registry:
         if worker.state is not state:
             worker.state = state
             self._forget_candidates()
+            for tell in tuple(self.on_state):
+                tell(worker)
 
     def set_models(self, worker: Worker, models: tuple[str, ...]) -> None:
         """What the worker says that it serves."""

@@ -1,1 +1,26 @@
 """Wire protocols: each turns bytes into a Request and a Reply back into bytes, and decides nothing."""
+
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.admin import admin_routes
+from radixway.surfaces.bodies import error_json
+from radixway.surfaces.exchange import Exchange, Receive, Scope, Send, Surface
+from radixway.surfaces.generate import Generate
+from radixway.surfaces.openai import ChatCompletions, Completions
+from radixway.surfaces.sglang import sglang_routes
+from radixway.surfaces.workers import worker_routes
+
+__all__ = [
+    "AdminAccess",
+    "ChatCompletions",
+    "Completions",
+    "Exchange",
+    "Generate",
+    "Receive",
+    "Scope",
+    "Send",
+    "Surface",
+    "admin_routes",
+    "error_json",
+    "sglang_routes",
+    "worker_routes",
+]

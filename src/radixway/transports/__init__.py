@@ -1,1 +1,7 @@
-"""How a request reaches a worker."""
+"""How a request reaches a worker: dispatch, HTTP, and the questions that keep a worker's record current."""
+
+from radixway.transports.dispatch import ANY_MODEL, Dispatch
+from radixway.transports.http import HttpTransport
+from radixway.transports.probe import HttpProbe
+
+__all__ = ["ANY_MODEL", "Dispatch", "HttpProbe", "HttpTransport"]

@@ -1,0 +1,5 @@
+"""`python -m radixway` is the `radixway` command."""
+
+from radixway.cli import main
+
+main()

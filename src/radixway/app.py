@@ -1,0 +1,122 @@
+"""Where the rooms meet: builds a gateway from its configuration and serves it as one ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi import Request as HttpRequest
+from fastapi import Response as HttpResponse
+from starlette.exceptions import HTTPException
+
+from radixway import __version__
+from radixway.config import Config
+from radixway.pipeline import GatewayError, Pipeline, Services, load_middlewares
+from radixway.routing import HealthMonitor, Registry, Selector
+from radixway.surfaces import (
+    AdminAccess,
+    ChatCompletions,
+    Completions,
+    Exchange,
+    Generate,
+    Receive,
+    Scope,
+    Send,
+    Surface,
+    admin_routes,
+    error_json,
+    sglang_routes,
+    worker_routes,
+)
+from radixway.telemetry import JournalBook, Metrics
+from radixway.transports import Dispatch, HttpProbe, HttpTransport
+
+HOT_PATHS: dict[str, Callable[[], Surface]] = {
+    "/v1/chat/completions": ChatCompletions,
+    "/v1/completions": Completions,
+    "/generate": Generate,
+}
+"""Served raw; every other path is FastAPI's."""
+
+
+class Gateway:
+    """The ASGI application. Its rooms come to life with the server's lifespan, inside its event loop."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.registry = Registry()
+        self.metrics = Metrics()
+        self.journals = JournalBook(config.telemetry.journal_capacity)
+        self._middlewares = load_middlewares(
+            config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
+        )
+        self._hot: dict[str, Exchange] = {}
+        self._rest = FastAPI(
+            title="Radixway", version=__version__, lifespan=self._live, redirect_slashes=False
+        )
+        self._rest.add_exception_handler(GatewayError, _error_response)
+        self._rest.add_exception_handler(HTTPException, _http_error_response)
+        self._publish_loads()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            exchange = self._hot.get(scope["path"])
+            if exchange is not None:
+                await exchange(scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
+
+    @asynccontextmanager
+    async def _live(self, app: FastAPI) -> AsyncIterator[None]:
+        config = self.config
+        transport = HttpTransport()
+        probe = HttpProbe(transport.session, config.routing.health.timeout_s)
+        health = HealthMonitor(self.registry, probe, config.routing.health)
+        dispatch = Dispatch(self.registry, Selector(config.routing), transport, health)
+        pipeline = Pipeline(self._middlewares, dispatch)
+        for path, surface in HOT_PATHS.items():
+            self._hot[path] = Exchange(
+                surface(),
+                pipeline,
+                self.metrics,
+                self.journals,
+                max_body_bytes=config.gateway.max_body_bytes,
+                timeout_s=config.gateway.request_timeout_s,
+            )
+        access = AdminAccess(config.gateway)
+        app.include_router(admin_routes(self.registry, self.metrics, self.journals))
+        app.include_router(worker_routes(self.registry, access))
+        app.include_router(sglang_routes(self.registry, transport, access))
+        for section in config.workers:
+            self.registry.add(section)
+        try:
+            yield
+        finally:
+            await health.close()
+            await transport.close()
+
+    def _publish_loads(self) -> None:
+        workers = self.registry
+        gauge = self.metrics.gauge
+        gauge("radixway_workers_ready", "Workers that can answer", lambda: len(workers.candidates(None)))
+        gauge("radixway_workers", "Workers known", lambda: len(workers))
+        gauge(
+            "radixway_in_flight",
+            "Requests at workers now",
+            lambda: sum(worker.load.requests for worker in workers),
+        )
+
+
+async def _http_error_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Starlette's own 404 and 405, in the shape of our errors."""
+    assert isinstance(error, HTTPException)
+    told = GatewayError(f"{error.detail}: {request.method} {request.url.path}")
+    told.status, told.code = error.status_code, "not_found" if error.status_code == 404 else "http_error"
+    return await _error_response(request, told)
+
+
+async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:
+    assert isinstance(error, GatewayError)
+    headers = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
+    return HttpResponse(error_json(error), error.status, headers, media_type="application/json")

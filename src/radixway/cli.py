@@ -1,0 +1,265 @@
+"""The `radixway` command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from radixway import __version__
+from radixway.config import Config, ConfigError, check_worker_url, load_config
+
+app = typer.Typer(
+    name="radixway",
+    help="The gateway for people who run their own language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+app.add_typer(workers_app, name="workers")
+app.add_typer(config_app, name="config")
+
+out = Console(highlight=False)
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="radixway.yaml", metavar="FILE")]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)]
+Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
+Workers = Annotated[
+    list[str] | None, typer.Option("--worker", help="A worker's URL; repeatable.", metavar="URL")
+]
+GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
+AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
+
+_GATEWAY = "http://127.0.0.1:30000"
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with one clear sentence and exit code 2."""
+    Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {message}", soft_wrap=True)
+    raise SystemExit(2)
+
+
+@app.command()
+def up(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    model: Model = None,
+    worker: Workers = None,
+    greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
+) -> None:
+    """Start an engine and a gateway in front of it."""
+    from radixway.up import run_up
+
+    settings = _load(config, host, port, worker, model)
+    _exit_with(lambda: run_up(settings, config, model, greet=greet))
+
+
+@app.command()
+def serve(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    worker: Workers = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model that the workers given by --worker serve.", metavar="NAME")
+    ] = None,
+) -> None:
+    """Start a gateway in front of workers that run elsewhere."""
+    from radixway.up import run_gateway
+
+    settings = _load(config, host, port, worker, None, served=model)
+    _exit_with(lambda: run_gateway(settings))
+
+
+@app.command()
+def engine(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    model: Model = None,
+    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+) -> None:
+    """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
+    settings = _load(config, None, None, None, model)
+    try:
+        from radixway.engine.server import run_engine
+    except ImportError as error:
+        fail(f"the engine is not installed ({error}): pip install 'radixway[engine]'")
+    from radixway.engine.errors import EngineError
+    from radixway.telemetry import configure_logging
+
+    configure_logging(settings.telemetry.log_level)
+    if until_stdin_closes:
+        _terminate_when_stdin_closes()
+    try:
+        run_engine(settings.engine, host or settings.gateway.host, port or settings.gateway.port + 1)
+    except EngineError as error:
+        fail(str(error))
+
+
+@app.command()
+def ask(
+    prompt: Annotated[str, typer.Argument(help="The question.")],
+    url: GatewayUrl = _GATEWAY,
+    model: Annotated[str, typer.Option(help="The model; `auto` leaves it to the gateway.")] = "auto",
+    system: Annotated[str | None, typer.Option(help="A system prompt.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", min=1)] = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
+) -> None:
+    """Ask one question and stream the answer to the terminal."""
+    from radixway.client import ask as ask_gateway
+
+    messages = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": prompt})
+    body: dict[str, Any] = {"model": model, "messages": messages, "temperature": temperature}
+    if max_tokens is not None:
+        body["max_tokens"] = max_tokens
+    told = _call(
+        ask_gateway(url, body, show=lambda text: out.print(text, end="", markup=False, soft_wrap=True))
+    )
+    out.print()
+    out.print(f"[dim]{told.summary()}[/]", soft_wrap=True)
+
+
+@workers_app.command("add")
+def workers_add(worker: str, url: GatewayUrl = _GATEWAY, key: AdminKey = None) -> None:
+    """Add a worker by its URL."""
+    from radixway.client import call
+
+    try:
+        target = check_worker_url(worker)
+    except ValueError as error:
+        fail(str(error))
+    _call(call(url, "POST", "/add_worker", {"url": target}, key))
+    out.print(f"added {target}")
+
+
+@workers_app.command("remove")
+def workers_remove(worker: str, url: GatewayUrl = _GATEWAY, key: AdminKey = None) -> None:
+    """Remove a worker; what it is answering goes on to its end."""
+    from radixway.client import call
+
+    _call(call(url, "POST", "/remove_worker", {"url": worker}, key))
+    out.print(f"removed {worker}")
+
+
+@workers_app.command("list")
+def workers_list(url: GatewayUrl = _GATEWAY) -> None:
+    """Show the workers and their load."""
+    from rich.table import Table
+
+    from radixway.client import call
+
+    table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", box=None)
+    for worker in _call(call(url, "GET", "/list_workers"))["workers"]:
+        table.add_row(
+            worker["url"],
+            worker["state"],
+            ", ".join(worker["models"]),
+            str(worker["in_flight"]),
+            str(worker["total"]),
+            str(worker["kv_tokens"] or ""),
+        )
+    out.print(table)
+
+
+@config_app.command("show")
+def config_show(config: ConfigFile = None) -> None:
+    """Print the effective configuration: defaults, file, environment. Secrets are masked."""
+    import yaml
+
+    tree = _load(config, None, None, None, None).model_dump(mode="json")
+    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", markup=False, soft_wrap=True)
+
+
+@config_app.command("check")
+def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
+    """Explain every mistake in a configuration file by its line."""
+    _load(file, None, None, None, None)
+    out.print(f"{file} is good", soft_wrap=True)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    out.print(__version__)
+
+
+def _load(
+    path: Path | None,
+    host: str | None,
+    port: int | None,
+    workers: list[str] | None,
+    model: str | None,
+    served: str | None = None,
+) -> Config:
+    """The configuration with what the command line says on top."""
+    overrides: dict[str, Any] = {"gateway": {}, "engine": {}}
+    if host is not None:
+        overrides["gateway"]["host"] = host
+    if port is not None:
+        overrides["gateway"]["port"] = port
+    if model is not None:
+        overrides["engine"]["model"] = model
+    if workers:
+        models = [served] if served else []
+        overrides["workers"] = [{"url": url, "models": models} for url in workers]
+    try:
+        return load_config(path, overrides)
+    except ConfigError as error:
+        fail(str(error))
+
+
+def _exit_with(run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run a server to its end under uvloop and exit with what it returns."""
+    import uvloop
+
+    from radixway.serving import PortBusy
+
+    try:
+        code = uvloop.run(run())
+    except (ConfigError, PortBusy) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        code = 0
+    sys.exit(code)
+
+
+def _terminate_when_stdin_closes() -> None:
+    """Whoever started us holds the other end of our standard input: when they die, however hard, so do we."""
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="stdin watch").start()
+
+
+def _call(call: Coroutine[Any, Any, Any]) -> Any:
+    """Run one call to a gateway; its refusal or absence ends the command."""
+    from radixway.client import CallFailed
+
+    try:
+        return asyncio.run(call)
+    except CallFailed as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def main() -> None:
+    """The console script."""
+    app()

@@ -1,0 +1,90 @@
+"""Serve a gateway with uvicorn: bind first, say when it is ready, drain on the first signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from radixway.app import Gateway
+
+
+class PortBusy(Exception):
+    """The address cannot be listened on; the message says why."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket, with Nagle's delay off for every connection it accepts. Raises PortBusy."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise PortBusy(
+            f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    return listener
+
+
+class GatewayServer:
+    """A running gateway: `await serve()` until `stop()` is called or a signal arrives."""
+
+    def __init__(self, gateway: Gateway, listener: socket.socket) -> None:
+        config = gateway.config
+        self.gateway = gateway
+        self.url = _url(listener)
+        self._listener = listener
+        self._server = _Server(
+            uvicorn.Config(
+                gateway,
+                http="httptools",
+                loop="uvloop",
+                ws="none",
+                lifespan="on",
+                access_log=False,
+                server_header=False,
+                log_config=None,
+                timeout_graceful_shutdown=int(config.gateway.drain_s),
+            )
+        )
+
+    async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Answer requests until stopped; then let running ones finish for `gateway.drain_s`."""
+        self._server.on_ready = on_ready
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, self.stop)
+        await self._server.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Drain and end; called again, end at once."""
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that leaves signals to us: its own handling raises them again after a clean end."""
+
+    on_ready: Callable[[], None] = staticmethod(lambda: None)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

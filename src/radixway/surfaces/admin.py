@@ -1,0 +1,96 @@
+"""What the gateway says of itself: health, readiness, metrics, models, explanations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from radixway import __version__
+from radixway.pipeline import GatewayError, ModelNotFound, NoWorkers
+from radixway.routing import Registry, WorkerState
+from radixway.telemetry import JournalBook, Metrics
+
+
+class RequestNotKnown(GatewayError):
+    """No journal of that id, or not any more."""
+
+    status = 404
+    code = "request_not_found"
+    param = "request_id"
+
+
+def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> APIRouter:
+    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`, `/v1/models`."""
+    router = APIRouter(tags=["gateway"])
+
+    def ready_workers() -> int:
+        return sum(worker.state is WorkerState.READY for worker in registry)
+
+    @router.get("/health")
+    async def health() -> dict[str, Any]:
+        """The gateway is alive."""
+        return {
+            "status": "ok",
+            "version": __version__,
+            "workers": {"ready": ready_workers(), "total": len(registry)},
+        }
+
+    @router.get("/ready")
+    async def ready() -> dict[str, Any]:
+        """At least one worker can answer; 503 otherwise."""
+        if not ready_workers():
+            raise NoWorkers(f"none of {len(registry)} workers can answer")
+        return {"status": "ready", "workers": ready_workers()}
+
+    @router.get("/metrics")
+    async def metrics_json_or_text(request: Request) -> Response:
+        """Loads as JSON, as the Slime router gives them; Prometheus text when Accept asks for text."""
+        if _wants_prometheus(request.headers.get("accept", "")):
+            return prometheus()
+        return JSONResponse(
+            {
+                "router": {
+                    "active_workers": ready_workers(),
+                    "worker_loads": {worker.url: worker.load.requests for worker in registry},
+                    "total_in_flight": sum(worker.load.requests for worker in registry),
+                }
+            }
+        )
+
+    @router.get("/metrics/prometheus")
+    def prometheus() -> Response:
+        """Prometheus text."""
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    @router.get("/explain/{request_id}")
+    async def explain(request_id: str) -> dict[str, Any]:
+        """Every step and decision of a recent request, by its `x-request-id`."""
+        journal = book.find(request_id)
+        if journal is None:
+            raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
+        return journal.explain()
+
+    @router.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """Every model that some worker serves, in OpenAI's shape."""
+        return {"object": "list", "data": [_model(name) for name in sorted(registry.models())]}
+
+    @router.get("/v1/models/{model:path}")
+    async def model(model: str) -> dict[str, Any]:
+        """One model."""
+        if model not in registry.models():
+            raise ModelNotFound(model)
+        return _model(model)
+
+    return router
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "radixway"}
+
+
+def _wants_prometheus(accept: str) -> bool:
+    return "text/plain" in accept or "openmetrics" in accept

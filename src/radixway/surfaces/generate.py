@@ -1,0 +1,45 @@
+"""SGLang's native surface: `POST /generate`, text or token ids in, text and token ids out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from radixway.pipeline import BadRequest, GatewayError
+from radixway.surfaces.bodies import error_event, error_json, read_json
+
+
+class _SamplingParams(msgspec.Struct):
+    max_new_tokens: Annotated[int, Meta(ge=0)] | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+
+
+class _Body(msgspec.Struct):
+    # Token ids can be many and are the worker's to check: they are skipped over, not built.
+    text: str | list[str] | None = None
+    input_ids: msgspec.Raw | None = None
+    input_embeds: msgspec.Raw | None = None
+    sampling_params: _SamplingParams | list[_SamplingParams] | None = None
+    stream: bool | None = None
+    model: str | None = None
+
+
+class Generate:
+    """`/generate`. The body names no model; `model` is understood where a client adds it."""
+
+    name = "generate"
+    _decoder = msgspec.json.Decoder(_Body)
+
+    def read(self, raw: bytes) -> tuple[str | None, bool]:
+        body = read_json(self._decoder, raw)
+        if body.text is None and body.input_ids is None and body.input_embeds is None:
+            raise BadRequest("one of text and input_ids is needed", param="text")
+        return body.model, bool(body.stream)
+
+    def error(self, error: GatewayError) -> bytes:
+        return error_json(error)
+
+    def error_event(self, error: GatewayError) -> bytes:
+        return error_event(error)

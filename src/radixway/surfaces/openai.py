@@ -1,0 +1,70 @@
+"""The OpenAI surface: chat completions and completions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from radixway.pipeline import GatewayError
+from radixway.surfaces.bodies import error_event, error_json, read_json
+
+_Count = Annotated[int, Meta(ge=0)] | None
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[Any] | None = None
+
+
+class _Sampling(msgspec.Struct, kw_only=True):
+    """The fields that every worker understands the same way."""
+
+    model: str | None = None
+    stream: bool | None = None
+    n: Annotated[int, Meta(ge=1)] | None = None
+    max_tokens: _Count = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+
+
+class _ChatBody(_Sampling, kw_only=True):
+    messages: Annotated[list[_Message], Meta(min_length=1)]
+    max_completion_tokens: _Count = None
+
+
+class _CompletionBody(_Sampling, kw_only=True):
+    prompt: str | list[Any]
+
+
+class _OpenAISurface:
+    """What both endpoints share: the error shape, and which two fields the gateway needs."""
+
+    _decoder: msgspec.json.Decoder[Any]
+
+    def read(self, raw: bytes) -> tuple[str | None, bool]:
+        body: _Sampling = read_json(self._decoder, raw)
+        return body.model, bool(body.stream)
+
+    def error(self, error: GatewayError) -> bytes:
+        return error_json(error)
+
+    def error_event(self, error: GatewayError) -> bytes:
+        return error_event(error)
+
+
+class ChatCompletions(_OpenAISurface):
+    """`POST /v1/chat/completions`."""
+
+    name = "openai.chat"
+    _decoder = msgspec.json.Decoder(_ChatBody)
+
+
+class Completions(_OpenAISurface):
+    """`POST /v1/completions`."""
+
+    name = "openai.completions"
+    _decoder = msgspec.json.Decoder(_CompletionBody)

@@ -1,0 +1,59 @@
+"""SGLang's administrative calls, so that its clients can point at the gateway as they would at one engine."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+
+from radixway.pipeline import GatewayError, NoWorkers
+from radixway.routing import Registry, Worker
+from radixway.surfaces.access import AdminAccess
+from radixway.transports import HttpTransport
+
+
+def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAccess) -> APIRouter:
+    """Questions go to one ready worker; `/flush_cache` goes to all."""
+    router = APIRouter(tags=["sglang"])
+
+    async def ask_one(request: Request) -> Response:
+        """What one ready worker answers."""
+        for worker in _ready(registry):
+            try:
+                status, kind, body = await transport.call(
+                    worker, request.method, request.url.path, await request.body()
+                )
+            except GatewayError:
+                continue
+            return Response(body, status, media_type=kind)
+        raise NoWorkers("no worker can answer now")
+
+    for path in ("/get_model_info", "/model_info", "/server_info", "/get_server_info"):
+        router.add_api_route(path, ask_one, methods=["GET"])
+    for path in ("/tokenize", "/detokenize"):
+        router.add_api_route(path, ask_one, methods=["POST"])
+
+    @router.api_route("/flush_cache", methods=["GET", "POST"], dependencies=[Depends(access)])
+    async def flush_cache() -> Response:
+        """Empty every ready worker's prefix cache. 200 if all of them did, 502 otherwise."""
+        workers = _ready(registry)
+        if not workers:
+            raise NoWorkers("no worker can answer now")
+        done = await asyncio.gather(*(_flush(transport, worker) for worker in workers))
+        outcome = {worker.url: flushed for worker, flushed in zip(workers, done, strict=True)}
+        return JSONResponse({"success": all(done), "workers": outcome}, 200 if all(done) else 502)
+
+    return router
+
+
+def _ready(registry: Registry) -> tuple[Worker, ...]:
+    return registry.candidates(None)
+
+
+async def _flush(transport: HttpTransport, worker: Worker) -> bool:
+    try:
+        status, _, _ = await transport.call(worker, "POST", "/flush_cache", b"")
+    except GatewayError:
+        return False
+    return status == 200

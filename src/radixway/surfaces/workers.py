@@ -1,0 +1,101 @@
+"""Adding, draining, removing and listing workers, as the Slime router's users know it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from pydantic import ValidationError
+
+from radixway.config import WorkerSection
+from radixway.pipeline import BadRequest, GatewayError
+from radixway.routing import Registry, Worker, WorkerState
+from radixway.surfaces.access import AdminAccess
+
+
+class WorkerNotFound(GatewayError):
+    """The call names a worker that was never added."""
+
+    status = 404
+    code = "worker_not_found"
+    param = "url"
+
+
+def worker_routes(registry: Registry, access: AdminAccess) -> APIRouter:
+    """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
+    router = APIRouter(tags=["workers"])
+    guarded = [Depends(access)]
+
+    @router.post("/add_worker", dependencies=guarded)
+    async def add_worker(request: Request) -> dict[str, Any]:
+        """Take a worker in, or update one. It serves as soon as it answers its first health check."""
+        registry.add(_read_worker(await _read_fields(request)))
+        return _loads(registry)
+
+    @router.post("/remove_worker", dependencies=guarded)
+    async def remove_worker(request: Request) -> dict[str, Any]:
+        """Forget a worker. Requests it is answering go on to their end."""
+        registry.remove(_find(registry, await _read_fields(request)).url)
+        return _loads(registry)
+
+    @router.post("/drain_worker", dependencies=guarded)
+    async def drain_worker(request: Request) -> dict[str, Any]:
+        """Send a worker nothing new; it stays listed. `/add_worker` brings it back."""
+        registry.set_state(_find(registry, await _read_fields(request)), WorkerState.DRAINING)
+        return _loads(registry)
+
+    @router.get("/list_workers")
+    async def list_workers() -> dict[str, Any]:
+        """Every worker's URL, and beside it what is known of each."""
+        return {
+            "urls": [worker.url for worker in registry],
+            "workers": [worker.describe() for worker in registry],
+        }
+
+    return router
+
+
+def _loads(registry: Registry) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "worker_urls": {worker.url: worker.load.requests for worker in registry},
+    }
+
+
+async def _read_fields(request: Request) -> dict[str, Any]:
+    """The query's and the JSON body's fields together; `worker_url` is another name of `url`."""
+    fields: dict[str, Any] = dict(request.query_params)
+    raw = await request.body()
+    if raw:
+        try:
+            body = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadRequest(f"the body is not valid JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise BadRequest("the body must be a JSON object")
+        fields |= body
+    if "worker_url" in fields:
+        fields["url"] = fields.pop("worker_url")
+    if not isinstance(fields.get("url"), str) or not fields["url"]:
+        raise BadRequest("url is needed: the worker's http(s) address", param="url")
+    return fields
+
+
+def _read_worker(fields: dict[str, Any]) -> WorkerSection:
+    if isinstance(fields.get("models"), str):  # a query can only carry text
+        fields["models"] = [name for name in fields["models"].split(",") if name]
+    known = {name: value for name, value in fields.items() if name in WorkerSection.model_fields}
+    try:
+        return WorkerSection.model_validate(known)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        field = ".".join(str(part) for part in mistake["loc"])
+        raise BadRequest(f"{field}: {mistake['msg'].removeprefix('Value error, ')}", param=field) from None
+
+
+def _find(registry: Registry, fields: dict[str, Any]) -> Worker:
+    worker = registry.get(fields["url"])
+    if worker is None:
+        raise WorkerNotFound(f"there is no worker {fields['url']!r}")
+    return worker

@@ -1,0 +1,58 @@
+"""Ask a worker how it is and what it serves, in the dialects of the common engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from radixway.routing import Findings, ProbeFailed, Worker
+
+
+class HttpProbe:
+    """`/health` where there is one, `/v1/models` otherwise; capacity from SGLang's `/server_info`."""
+
+    def __init__(self, session: aiohttp.ClientSession, timeout_s: float) -> None:
+        self._session = session
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+
+    async def check(self, worker: Worker) -> None:
+        status, _ = await self._get(worker, "/health")
+        if status in (404, 405, 501):  # llama-cpp-python and others have no /health
+            status, _ = await self._get(worker, "/v1/models")
+        if status not in (200, 204):
+            raise ProbeFailed(f"its health check answered {status}")
+
+    async def describe(self, worker: Worker) -> Findings:
+        models = None
+        status, listing = await self._get(worker, "/v1/models")
+        if status == 200 and isinstance(listing, dict) and isinstance(listing.get("data"), list):
+            entries = [entry for entry in listing["data"] if isinstance(entry, dict)]
+            models = tuple(entry["id"] for entry in entries if isinstance(entry.get("id"), str))
+        status, info = await self._get(worker, "/server_info")
+        if status != 200 or not isinstance(info, dict):
+            info = {}
+        return Findings(
+            models=models,
+            kv_tokens=_positive(info.get("max_total_num_tokens")),
+            max_batch_size=_positive(info.get("max_running_requests")),
+        )
+
+    async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
+        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
+        try:
+            async with self._session.get(
+                worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
+            ) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ProbeFailed(f"{path}: {error or type(error).__name__}") from error
+        try:
+            return response.status, msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return response.status, None
+
+
+def _positive(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None

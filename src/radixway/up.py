@@ -1,0 +1,180 @@
+"""`radixway up` and `radixway serve`: run a gateway, and beside it an engine that lives and dies with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from radixway.app import Gateway
+from radixway.client import CallFailed, Told, ask, call
+from radixway.config import Config, WorkerSection
+from radixway.routing import Registry, Worker, WorkerState
+from radixway.serving import GatewayServer, bind
+from radixway.telemetry import configure_logging
+
+log = logging.getLogger(__name__)
+out = Console(highlight=False)
+
+GREETING = "What is Radixway?"
+_RESTART_AFTER_S = 1.0
+_STOP_WITHIN_S = 10.0
+
+
+async def run_gateway(config: Config) -> int:
+    """Serve a gateway until a signal; returns the exit code. Raises PortBusy, ConfigError."""
+    configure_logging(config.telemetry.log_level)
+    server = GatewayServer(Gateway(config), bind(config.gateway.host, config.gateway.port))
+    await server.serve(lambda: out.print(f"gateway [bold]{server.url}[/]  ({len(config.workers)} workers)"))
+    return 0
+
+
+async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
+    """Serve a gateway with an embedded engine on the next port until a signal; returns the exit code.
+
+    An engine that cannot start ends everything with its exit code; one that dies later is started again.
+
+    Raises:
+        PortBusy: one of the two ports cannot be had.
+        ConfigError: the configuration names something that does not exist.
+    """
+    configure_logging(config.telemetry.log_level)
+    listener = bind(config.gateway.host, config.gateway.port)
+    engine_port = _next_free_port(listener.getsockname()[1])
+    engine = _EngineProcess(engine_port, config_file, model)
+    workers = (*config.workers, WorkerSection(url=engine.url))
+    server = GatewayServer(Gateway(config.model_copy(update={"workers": workers})), listener)
+    serving = asyncio.create_task(server.serve())
+    supervising = asyncio.create_task(engine.supervise())
+    presenting = asyncio.create_task(_present(server, engine, greet=greet))
+    try:
+        await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+        presenting.cancel()
+        server.stop()
+        await serving
+    finally:
+        supervising.cancel()
+        await asyncio.gather(supervising, presenting, return_exceptions=True)
+        await engine.stop()
+    return engine.failed_start or 0
+
+
+class _EngineProcess:
+    """The embedded engine in a process and session of its own, so that we decide when it stops."""
+
+    def __init__(self, port: int, config_file: Path | None, model: str | None) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.failed_start: int | None = None
+        self._command = [
+            sys.executable,
+            "-m",
+            "radixway",
+            "engine",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        self._command += ["--until-stdin-closes"]
+        if config_file is not None:
+            self._command += ["--config", str(config_file)]
+        if model is not None:
+            self._command += ["--model", model]
+        self._process: asyncio.subprocess.Process | None = None
+        self._was_ready = False
+
+    def ready(self) -> None:
+        """It has answered once: from now on its death is an accident, not a bad configuration."""
+        self._was_ready = True
+
+    async def supervise(self) -> None:
+        """Keep it running; returns when it cannot even start."""
+        while True:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
+            )
+            code = await self._process.wait()
+            if not self._was_ready:
+                self.failed_start = code or 1
+                return
+            log.warning("the engine ended with %d; starting it again", code)
+            await asyncio.sleep(_RESTART_AFTER_S)
+
+    async def stop(self) -> None:
+        """Ask it to finish and leave, then insist."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _present(server: GatewayServer, engine: _EngineProcess, *, greet: bool) -> None:
+    """Wait for the engine, then show where everything is and one answered request with its journal."""
+    registry = server.gateway.registry
+    with out.status("starting the engine …"):
+        await _until_ready(registry, engine.url)
+    engine.ready()
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_row(
+        "gateway", f"[bold]{server.url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}"
+    )
+    table.add_row("engine", engine.url, ", ".join(sorted(registry.models())))
+    table.add_row("metrics", f"{server.url}/metrics/prometheus", "")
+    table.add_row("API", f"{server.url}/docs", "")
+    out.print(table)
+    if greet:
+        try:
+            await _greet(server.url)
+        except CallFailed as failure:
+            log.warning("the first request failed: %s", failure)
+    out.print("\nServing. Ctrl-C stops.")
+
+
+async def _until_ready(registry: Registry, url: str) -> None:
+    ready = asyncio.Event()
+
+    def look(worker: Worker) -> None:
+        if worker.url == url and worker.state is WorkerState.READY:
+            ready.set()
+
+    registry.on_state.append(look)
+    await ready.wait()
+    registry.on_state.remove(look)
+
+
+async def _greet(url: str) -> None:
+    out.print(f"\n[bold]> {GREETING}[/]")
+    body = {
+        "model": "auto",
+        "messages": [{"role": "user", "content": GREETING}],
+        "temperature": 0,
+        "max_tokens": 96,
+    }
+    told: Told = await ask(url, body, show=lambda text: out.print(text, end="", markup=False))
+    out.print(f"\n[dim]{told.summary()}[/]", soft_wrap=True)
+    journal = await call(url, "GET", f"/explain/{told.request_id}")
+    for step in journal["steps"]:
+        out.print(
+            f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_fields(step)}", soft_wrap=True
+        )
+
+
+def _fields(step: dict[str, Any]) -> str:
+    return "  ".join(f"[dim]{name}[/] {value}" for name, value in step.items())
+
+
+def _next_free_port(port: int) -> int:
+    """The port after the gateway's, checked before a model is loaded for nothing. Raises PortBusy."""
+    bind("127.0.0.1", port + 1).close()
+    return port + 1
