@@ -11,6 +11,10 @@ from radixway.pipeline import BadRequest, GatewayError
 from radixway.surfaces.bodies import error_event, error_json, read_json
 
 
+_ABSENT = msgspec.Raw(b"")
+_NOTHING = (b"", b"null")
+
+
 class _SamplingParams(msgspec.Struct):
     max_new_tokens: Annotated[int, Meta(ge=0)] | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
@@ -19,8 +23,8 @@ class _SamplingParams(msgspec.Struct):
 class _Body(msgspec.Struct):
     # Token ids can be many and are the worker's to check: they are skipped over, not built.
     text: str | list[str] | None = None
-    input_ids: msgspec.Raw | None = None
-    input_embeds: msgspec.Raw | None = None
+    input_ids: msgspec.Raw = _ABSENT
+    input_embeds: msgspec.Raw = _ABSENT
     sampling_params: _SamplingParams | list[_SamplingParams] | None = None
     stream: bool | None = None
     model: str | None = None
@@ -34,7 +38,8 @@ class Generate:
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
         body = read_json(self._decoder, raw)
-        if body.text is None and body.input_ids is None and body.input_embeds is None:
+        given = (bytes(body.input_ids), bytes(body.input_embeds))
+        if body.text is None and all(field in _NOTHING for field in given):
             raise BadRequest("one of text and input_ids is needed", param="text")
         return body.model, bool(body.stream)
 

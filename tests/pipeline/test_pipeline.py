@@ -1,0 +1,85 @@
+"""The onion: order, subscription, loading by dotted path."""
+
+import pytest
+
+from radixway.config import ConfigError, load_config
+from radixway.pipeline import Pipeline, Reply, Request, Services, load_middlewares
+from radixway.telemetry import Journal, Metrics
+
+
+def request(surface="openai.chat", raw=b'{"model": "m", "x": 1}'):
+    return Request(
+        id="r",
+        surface=surface,
+        path="/p",
+        raw=raw,
+        model="m",
+        stream=False,
+        journal=Journal("r"),
+        deadline=1e9,
+    )
+
+
+class Step:
+    def __init__(self, name, surfaces=None):
+        self.name = name
+        if surfaces is not None:
+            self.surfaces = frozenset(surfaces)
+
+    async def __call__(self, request, call_next):
+        request.journal.add(f"{self.name} in")
+        reply = await call_next(request)
+        request.journal.add(f"{self.name} out")
+        return reply
+
+
+async def dispatch(request):
+    request.journal.add("dispatch")
+    return Reply(200, [], "w", b"ok")
+
+
+def steps(request):
+    return [step for step, _, _ in request.journal.entries]
+
+
+async def test_middlewares_wrap_each_other_in_order():
+    sent = request()
+    await Pipeline([Step("a"), Step("b")], dispatch)(sent)
+    assert steps(sent) == ["a in", "b in", "dispatch", "b out", "a out"]
+
+
+async def test_a_middleware_is_not_called_for_surfaces_it_did_not_subscribe_to():
+    pipeline = Pipeline([Step("a", ["generate"])], dispatch)
+    chat, generate = request(), request("generate")
+    await pipeline(chat)
+    await pipeline(generate)
+    assert steps(chat) == ["dispatch"]
+    assert steps(generate) == ["a in", "dispatch", "a out"]
+
+
+class Built:
+    def __init__(self, services):
+        self.services = services
+
+
+def test_a_middleware_is_built_from_its_dotted_path_with_the_services():
+    services = Services(load_config(), Metrics())
+    (built,) = load_middlewares([f"{__name__}.Built"], services)
+    assert built.services is services
+
+
+@pytest.mark.parametrize(
+    "path", ["no.such.module.X", "radixway.pipeline.NoSuchClass", "Plain", "radixway.__version__", ""]
+)
+def test_a_dotted_path_that_names_nothing_is_told_in_a_sentence(path):
+    with pytest.raises(ConfigError, match="pipeline.middlewares"):
+        load_middlewares([path], Services(load_config(), Metrics()))
+
+
+def test_an_untouched_body_is_sent_as_it_came_and_an_edited_one_keeps_unknown_fields():
+    sent = request(raw=b'{ "model":"m","x": 1e-7 }')
+    assert sent.body["x"] == 1e-7
+    assert sent.payload() == b'{ "model":"m","x": 1e-7 }'
+    sent.edit(model="n")
+    assert sent.payload() == b'{"model":"n","x":1e-7}'
+    assert sent.body == {"model": "n", "x": 1e-7}
