@@ -1,4 +1,4 @@
-"""A worker that misbehaves on purpose, over a real socket: what no healthy engine can be made to do on cue."""
+"""A worker that misbehaves on purpose, over a real socket: what no healthy engine does on cue."""
 
 from __future__ import annotations
 

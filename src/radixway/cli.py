@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from radixway import __version__
 from radixway.config import Config, ConfigError, check_worker_url, load_config
@@ -46,7 +47,7 @@ _GATEWAY = "http://127.0.0.1:30000"
 
 def fail(message: str) -> NoReturn:
     """End the command with one clear sentence and exit code 2."""
-    Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {message}", soft_wrap=True)
+    Console(stderr=True, highlight=False).print(f"[bold red]radixway:[/] {escape(message)}", soft_wrap=True)
     raise SystemExit(2)
 
 
@@ -130,7 +131,7 @@ def ask(
         ask_gateway(url, body, show=lambda text: out.print(text, end="", markup=False, soft_wrap=True))
     )
     out.print()
-    out.print(f"[dim]{told.summary()}[/]", soft_wrap=True)
+    out.print(f"[dim]{escape(told.summary())}[/]", soft_wrap=True)
 
 
 @workers_app.command("add")

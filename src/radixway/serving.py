@@ -35,7 +35,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class GatewayServer:
-    """A running gateway: `await serve()` until `stop()` is called or a signal arrives."""
+    """A running gateway: `await serve()` until `stop()` is called."""
 
     def __init__(self, gateway: Gateway, listener: socket.socket) -> None:
         config = gateway.config
@@ -59,10 +59,13 @@ class GatewayServer:
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Answer requests until stopped; then let running ones finish for `gateway.drain_s`."""
         self._server.on_ready = on_ready
+        await self._server.serve(sockets=[self._listener])
+
+    def stop_on_signals(self) -> None:
+        """Take SIGINT and SIGTERM as `stop`, instead of uvicorn's own handling. Main thread only."""
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, self.stop)
-        await self._server.serve(sockets=[self._listener])
 
     def stop(self) -> None:
         """Drain and end; called again, end at once."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from radixway.app import Gateway
@@ -30,6 +31,7 @@ async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises PortBusy, ConfigError."""
     configure_logging(config.telemetry.log_level)
     server = GatewayServer(Gateway(config), bind(config.gateway.host, config.gateway.port))
+    server.stop_on_signals()
     await server.serve(lambda: out.print(f"gateway [bold]{server.url}[/]  ({len(config.workers)} workers)"))
     return 0
 
@@ -49,6 +51,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     engine = _EngineProcess(engine_port, config_file, model)
     workers = (*config.workers, WorkerSection(url=engine.url))
     server = GatewayServer(Gateway(config.model_copy(update={"workers": workers})), listener)
+    server.stop_on_signals()
     serving = asyncio.create_task(server.serve())
     supervising = asyncio.create_task(engine.supervise())
     presenting = asyncio.create_task(_present(server, engine, greet=greet))
@@ -162,7 +165,7 @@ async def _greet(url: str) -> None:
         "max_tokens": 96,
     }
     told: Told = await ask(url, body, show=lambda text: out.print(text, end="", markup=False))
-    out.print(f"\n[dim]{told.summary()}[/]", soft_wrap=True)
+    out.print(f"\n[dim]{escape(told.summary())}[/]", soft_wrap=True)
     journal = await call(url, "GET", f"/explain/{told.request_id}")
     for step in journal["steps"]:
         out.print(
@@ -171,7 +174,7 @@ async def _greet(url: str) -> None:
 
 
 def _fields(step: dict[str, Any]) -> str:
-    return "  ".join(f"[dim]{name}[/] {value}" for name, value in step.items())
+    return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
 
 
 def _next_free_port(port: int) -> int:

@@ -1,9 +1,8 @@
 """Administrative calls: workers, readiness, metrics, SGLang's questions."""
 
+from radixway.routing import WorkerState
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
-
-from radixway.routing import WorkerState
 
 
 async def test_a_worker_added_by_query_or_body_serves_and_is_listed():

@@ -1,0 +1,62 @@
+# Everything here needs python3 (3.11 or newer) and nothing else; each target installs what it uses into .venv.
+#   make up      an engine with the bundled model and a gateway in front of it, until Ctrl-C
+#   make demo    the same with two engines and a scripted tour, then ends
+#   make test    all tests that are not marked slow         make test-all   those too
+#   make lint    ruff, mypy, import contracts               make bench      every benchmark, quick
+# ARGS is passed on: make up ARGS="--port 31000 --model Qwen/Qwen3-0.6B"
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PINS := pyproject.toml constraints.txt
+ARGS ?=
+
+.PHONY: up demo test test-all lint format bench clean
+
+up: $(VENV)/.product
+	@exec $(BIN)/radixway up $(ARGS)
+
+demo: $(VENV)/.product
+	@exec $(BIN)/python tools/demo.py $(ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test
+	@for script in benchmarks/radix_tree.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Radixway needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "installing python3-venv"; apt-get update -q && apt-get install -qy python3-venv && $(PYTHON) -m venv --clear $(VENV); }
+
+$(VENV)/.product: $(BIN)/python $(PINS)
+	@echo "installing Radixway into $(VENV) (once; a minute or two)"
+	@$(PIP) install -q -c constraints.txt -e ".[all]"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.product
+	@echo "installing the test extras"
+	@$(PIP) install -q -c constraints.txt -e ".[all,test]"
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.product
+	@echo "installing the lint extras"
+	@$(PIP) install -q -c constraints.txt -e ".[all,lint]"
+	@touch $@
