@@ -10,7 +10,6 @@ from msgspec import Meta
 from radixway.pipeline import BadRequest, GatewayError
 from radixway.surfaces.bodies import error_event, error_json, read_json
 
-
 _ABSENT = msgspec.Raw(b"")
 _NOTHING = (b"", b"null")
 

@@ -1,0 +1,19 @@
+"""Fixtures that every room may use."""
+
+import socket
+
+import pytest
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of which the next one is free too, a moment ago."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port

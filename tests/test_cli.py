@@ -1,0 +1,184 @@
+"""The `radixway` command as a user meets it: in a process of its own."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from running_gateway import running_gateway
+from scripted_worker import Exchange, scripted_worker
+
+
+def radixway(*args, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "radixway", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(env or {})},
+    )
+
+
+async def started(*args):
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "radixway",
+        *args,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+def test_importing_the_package_and_the_command_pulls_in_nothing_heavy():
+    code = "import radixway, radixway.cli, sys; print([m for m in ('torch', 'transformers', 'fastapi', 'aiohttp') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_version_and_help():
+    assert radixway("version").stdout.strip()
+    told = radixway("--help")
+    assert told.returncode == 0
+    for command in ("up", "serve", "engine", "ask", "workers", "config", "version"):
+        assert command in told.stdout
+
+
+def test_config_show_prints_the_effective_tree():
+    told = radixway("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
+    assert told.returncode == 0
+    assert "port: 1234" in told.stdout
+
+
+def test_config_check_names_every_mistake_by_line(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("gateway:\n  port: -1\n  prot: 1\n")
+    told = radixway("config", "check", str(path))
+    assert told.returncode == 2
+    assert "bad.yaml:2: gateway.port" in told.stderr
+    assert "bad.yaml:3: gateway.prot" in told.stderr
+    assert "Traceback" not in told.stderr
+    path.write_text("gateway: {port: 1}\n")
+    assert radixway("config", "check", str(path)).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "engine"])
+def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = radixway(command, "--port", str(port))
+    assert told.returncode == 2
+    assert str(port) in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("command", ["up", "engine"])
+def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command, free_port):
+    told = radixway(command, "--port", str(free_port), "--model", "/no/such/model")
+    assert told.returncode == 2
+    assert "/no/such/model" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "engine"])
+def test_a_broken_config_ends_in_one_sentence_and_exit_code_2(command, tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("gateway: [\n")
+    told = radixway(command, "--config", str(path))
+    assert told.returncode == 2
+    assert "bad.yaml" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_drains_the_gateway_and_it_exits_0(signum):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(exchange: Exchange) -> None:
+        begun.set()
+        await go_on.wait()
+        await exchange.reply(200, b'{"late": true}')
+
+    async with scripted_worker(slowly) as worker:
+        process = await started("serve", "--port", "0", "--worker", worker.url)
+        try:
+            async with asyncio.timeout(30):
+                line = (await process.stdout.readline()).decode()
+                host, port = line.split("http://")[1].split()[0].split(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                body = b'{"messages": [{"role": "user", "content": "x"}]}'
+                head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(
+                    body
+                )
+                status = b"503"
+                while b"503" in status:  # until the worker has been seen
+                    writer.write(head + body)
+                    waiting = asyncio.ensure_future(reader.readuntil(b"}"))
+                    await asyncio.wait(
+                        {waiting, asyncio.ensure_future(begun.wait())}, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    if begun.is_set():
+                        break
+                    status = await waiting
+                    await reader.readuntil(b"}")
+                process.send_signal(signum)
+                go_on.set()
+                assert b'{"late": true}' in await waiting
+                writer.close()
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+async def test_ask_streams_an_answer_and_tells_where_it_came_from():
+    async def answer(exchange: Exchange) -> None:
+        assert exchange.json()["stream_options"] == {"include_usage": True}
+        await exchange.begin_stream()
+        for text in ("two ", "words"):
+            event = {"model": "m", "choices": [{"delta": {"content": text}}]}
+            await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+        usage = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+        await exchange.chunk(b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n")
+        await exchange.chunk(b"data: [DONE]\n\n")
+        await exchange.end_stream()
+
+    async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
+        process = await started("ask", "--url", gateway.url, "what?")
+        out, _ = await process.communicate()
+    assert process.returncode == 0
+    told = out.decode()
+    assert told.startswith("two words\n")
+    assert worker.url.removeprefix("http://") in told
+    assert "4 of 9 prompt tokens cached" in told
+
+
+def test_ask_without_a_gateway_ends_in_one_sentence(free_port):
+    told = radixway("ask", "--url", f"http://127.0.0.1:{free_port}", "what?")
+    assert told.returncode == 2
+    assert "no gateway answers" in told.stderr
+
+
+async def test_workers_are_added_listed_and_removed():
+    async def run(*args):
+        process = await started("workers", *args, "--url", gateway.url)
+        out, err = await process.communicate()
+        return process.returncode, out.decode(), err.decode()
+
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        assert (await run("add", worker.url))[0] == 0
+        code, listing, _ = await run("list")
+        assert code == 0
+        assert worker.url in listing
+        assert (await run("remove", worker.url))[0] == 0
+        code, _, told = await run("remove", worker.url)
+        assert code == 2
+        assert "there is no worker" in told
+        code, _, told = await run("add", "ftp://x")
+        assert code == 2
+        assert "http(s)" in told
