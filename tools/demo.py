@@ -1,4 +1,4 @@
-"""`make demo`: two engines behind a gateway, and a tour of what it does. Ends with exit code 0 if all of it held.
+"""`make demo`: two engines behind a gateway and a tour of what it does; exit code 0 if all of it held.
 
     python tools/demo.py [--port 30000]
 
