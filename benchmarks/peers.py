@@ -1,0 +1,146 @@
+"""The gateways that are measured: how each is started, and how a peer is installed.
+
+A peer lives in an environment of its own under `~/.cache/radixway-bench/` (or `--peers-dir`), because several
+of them pin versions that we cannot share. Everything listens on 127.0.0.1 and talks to nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fake_worker import MODEL
+
+
+class PeerUnavailableError(Exception):
+    """A gateway that cannot be measured here, with the reason."""
+
+
+@dataclass(slots=True)
+class Ports:
+    """Where a gateway listens (`gateway`, and `spare` for its own metrics) and where its workers do."""
+
+    gateway: int
+    spare: int
+    workers: list[int]
+
+    @property
+    def worker_urls(self) -> list[str]:
+        return [f"http://127.0.0.1:{port}" for port in self.workers]
+
+
+@dataclass(slots=True)
+class Target:
+    """A gateway under test.
+
+    `command` gives the argument vector from the ports, the gateway's environment and a directory to write in.
+    `share` is the part of the requests that it gets: slow gateways are measured on fewer.
+    """
+
+    name: str
+    command: Callable[[Ports, Path, Path], list[str]]
+    requirement: str | None = None
+    share: float = 1.0
+    start_s: float = 30.0
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def _radixway(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+    binary = Path(sys.executable).parent / "radixway"
+    if not binary.exists():
+        raise PeerUnavailableError(
+            f"there is no {binary}: install the project first (`make up` or `pip install -e .`)"
+        )
+    urls = [part for url in ports.worker_urls for part in ("--worker", url)]
+    return [str(binary), "serve", "--port", str(ports.gateway), *urls]
+
+
+def _sglang_router(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+    options = f"--host 127.0.0.1 --port {ports.gateway} --policy cache_aware --log-level error"
+    metrics = f"--prometheus-host 127.0.0.1 --prometheus-port {ports.spare}"
+    python = str(environment / "bin" / "python")
+    launch = [python, "-m", "sglang_router.launch_router", "--worker-urls", *ports.worker_urls]
+    return [*launch, *options.split(), *metrics.split()]
+
+
+def _litellm(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+    models = [
+        {
+            "model_name": MODEL,
+            "litellm_params": {"model": f"openai/{MODEL}", "api_base": f"{url}/v1", "api_key": "none"},
+        }
+        for url in ports.worker_urls
+    ]
+    config = scratch / "litellm.yaml"
+    config.write_text(json.dumps({"model_list": models, "litellm_settings": {"telemetry": False}}))
+    options = f"--host 127.0.0.1 --port {ports.gateway} --config {config} --telemetry False"
+    return [str(environment / "bin" / "litellm"), *options.split()]
+
+
+RADIXWAY = Target("radixway", _radixway)
+PEERS = [
+    Target("sglang-router", _sglang_router, "sglang-router==0.3.2"),
+    Target(
+        "litellm",
+        _litellm,
+        "litellm[proxy]==1.106.2",
+        share=0.05,
+        start_s=120.0,
+        env={
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+        },
+    ),
+]
+
+
+def custom(definition: str) -> Target:
+    """A target from `NAME=COMMAND`, where {port}, {worker} and {workers} stand for port and worker URLs."""
+    name, _, template = definition.partition("=")
+
+    def command(ports: Ports, environment: Path, scratch: Path) -> list[str]:
+        urls = ports.worker_urls
+        return shlex.split(template.format(port=ports.gateway, worker=urls[0], workers=" ".join(urls)))
+
+    return Target(name, command)
+
+
+def environment_of(target: Target, peers_dir: Path) -> Path:
+    """The directory of a peer's virtual environment, made and filled on first use.
+
+    Raises `PeerUnavailableError` with the installer's last words.
+    """
+    home = peers_dir / target.name
+    if target.requirement is None:
+        return home
+    marker = home / "installed"
+    if marker.exists() and marker.read_text() == target.requirement:
+        return home
+    print(f"installing {target.requirement} into {home} …", flush=True)
+    try:
+        venv.create(home, with_pip=True, symlinks=True)
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", target.requirement]
+        subprocess.run(pip, check=True, capture_output=True, text=True, timeout=1800)
+    except subprocess.CalledProcessError as error:
+        words = (error.stderr or error.stdout or "").strip().splitlines()
+        raise PeerUnavailableError(
+            f"installing {target.requirement} failed: {words[-1] if words else error}"
+        ) from error
+    except (subprocess.TimeoutExpired, OSError) as error:
+        raise PeerUnavailableError(f"installing {target.requirement} failed: {error}") from error
+    marker.write_text(target.requirement)
+    return home
+
+
+def clean_environment(extra: dict[str, str]) -> dict[str, str]:
+    """Our environment without proxies, so that nothing of a run leaves the loopback interface."""
+    kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    return {**kept, "HF_HUB_OFFLINE": "1", **extra}
