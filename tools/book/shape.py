@@ -92,7 +92,9 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, layers: int, hidden: int, intermediate: int) -> Qwen3ForCausalLM:
+def new_model(
+    tokenizer: PreTrainedTokenizerFast, layers: int, hidden: int, intermediate: int
+) -> Qwen3ForCausalLM:
     """An untrained Qwen3 with tied embeddings and rotary positions over the whole context."""
     config = Qwen3Config(
         vocab_size=VOCABULARY,
@@ -116,7 +118,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, layers: int, hidden: int, inte
 
 
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Writes a Hugging Face directory: weights in bf16, the generation defaults, the tokenizer with its template."""
+    """Writes a Hugging Face directory: bf16 weights, generation defaults, the tokenizer with its template."""
     folder.mkdir(parents=True, exist_ok=True)
     shipped = Qwen3ForCausalLM(model.config)
     shipped.load_state_dict(model.state_dict())

@@ -1,0 +1,100 @@
+"""Reads the book: plain text pages with one answer in two languages and many ways to ask for it.
+
+    == alias; alias || 别名; 别名        a concept; its questions come from the templates
+    what> English answer || 中文回答      (also why>, how>)
+    q> one wording | another wording      more wordings of the answer above, in English
+    问> 一种问法 | 另一种问法              the same in Chinese
+    fact> key                             a single answer that is asked only in its own wordings
+    do> act; act || 做法; 做法            a task; "How do I {act}?" comes from the templates
+    vs> a; a2 ~ b; b2 || 甲 ~ 乙          a comparison
+    a> English answer || 中文回答         the answer of fact>, do> and vs>
+
+Of every list of four wordings or more the last is held out: asked in the evaluation, never trained on.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LANGUAGES = ("en", "zh")
+
+
+@dataclass(slots=True)
+class Page:
+    """One answer of the book and what asks for it."""
+
+    key: str
+    kind: str  # what | why | how | do | vs | fact
+    names: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})
+    others: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})  # the b of a ~ b
+    answer: dict[str, str] = field(default_factory=dict)
+    wordings: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})
+    held_out: dict[str, list[str]] = field(default_factory=lambda: {"en": [], "zh": []})
+    small_talk: bool = False
+
+
+def _both(text: str) -> tuple[str, str]:
+    english, _, chinese = text.partition("||")
+    if not chinese.strip():
+        raise ValueError(f"no Chinese half in {text!r}")
+    return english.strip(), chinese.strip()
+
+
+def _list(text: str, separator: str) -> list[str]:
+    return [part.strip() for part in text.split(separator) if part.strip()]
+
+
+def read_pages() -> list[Page]:
+    """All pages of the book, in order; raises ValueError on a line it cannot place."""
+    pages: list[Page] = []
+    for name in ("serving.txt", "product.txt", "smalltalk.txt"):
+        pages += _read(HERE / name, small_talk=name == "smalltalk.txt")
+    keys = [page.key for page in pages]
+    doubled = {key for key in keys if keys.count(key) > 1}
+    if doubled:
+        raise ValueError(f"two pages share a key: {sorted(doubled)}")
+    return pages
+
+
+def _read(path: Path, small_talk: bool) -> list[Page]:
+    pages: list[Page] = []
+    names: dict[str, list[str]] = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith("=="):
+            english, chinese = _both(line[2:])
+            names = {"en": _list(english, ";"), "zh": _list(chinese, ";")}
+            continue
+        mark, found, rest = line.partition(">")
+        if not found:
+            raise ValueError(f"{path.name}:{number}: no mark in {line!r}")
+        if mark in ("what", "why", "how"):
+            pages.append(Page(f"{names['en'][0]}/{mark}", mark, names=names))
+            pages[-1].answer["en"], pages[-1].answer["zh"] = _both(rest)
+        elif mark == "fact":
+            pages.append(Page(rest.strip(), "fact"))
+        elif mark == "do":
+            english, chinese = _both(rest)
+            pages.append(
+                Page(_list(english, ";")[0], "do", {"en": _list(english, ";"), "zh": _list(chinese, ";")})
+            )
+        elif mark == "vs":
+            english, chinese = _both(rest)
+            sides = [[_list(side, ";") for side in text.split("~")] for text in (english, chinese)]
+            page = Page(f"{sides[0][0][0]} ~ {sides[0][1][0]}", "vs")
+            page.names = {"en": sides[0][0], "zh": sides[1][0]}
+            page.others = {"en": sides[0][1], "zh": sides[1][1]}
+            pages.append(page)
+        elif mark == "a":
+            pages[-1].answer["en"], pages[-1].answer["zh"] = _both(rest)
+        elif mark in ("q", "问"):
+            language = "en" if mark == "q" else "zh"
+            wordings = _list(rest, "|")
+            if len(wordings) >= 4:
+                pages[-1].held_out[language].append(wordings.pop())
+            pages[-1].wordings[language] += wordings
+        else:
+            raise ValueError(f"{path.name}:{number}: unknown mark {mark!r}")
+        pages[-1].small_talk = small_talk
+    return pages
