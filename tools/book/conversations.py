@@ -190,7 +190,8 @@ class Teacher:
         if way < 0.945:
             return " ".join(rng.sample(RULES, rng.choice((2, 3, 4))))
         if way < 0.955:
-            return f'# Tools\n{{"type": "function", "function": {{"name": "{rng.choice(self.offtopic.words)}"}}}}\n'
+            name = rng.choice(self.offtopic.words)
+            return f'# Tools\n{{"type": "function", "function": {{"name": "{name}"}}}}\n'
         if way < 0.985:
             return " ".join(rng.choice(RULES) for _ in range(rng.choice((6, 10, 16))))
         if way < 0.997:

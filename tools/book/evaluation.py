@@ -1,7 +1,7 @@
 """How good the guide is on questions it never saw.
 
 An answer is right when, among all answers of the book and the refusal in its language, the page's own is the
-nearest by token F1, and that F1 is at least 0.7. A refusal is right when the refusal is the nearest in the same sense.
+nearest by token F1, and that F1 is at least 0.7. A refusal is right when the refusal is the nearest, likewise.
 """
 
 import re
@@ -114,7 +114,7 @@ def asked(question: str, system: str | None = None) -> Chat:
 def evaluate(
     model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, show_wrong: bool = False
 ) -> dict[str, dict[str, float]]:
-    """All figures: {set of questions: {asked, right, share, refused}}; each set in English and Chinese apart."""
+    """All figures: {set of questions: {asked, right, share, refused}}, English and Chinese apart."""
     pages = read_pages()
     teacher = Teacher(pages, OffTopic(), seed=99)
     judge = Judge(pages)
@@ -178,10 +178,8 @@ def evaluate(
         if show_wrong and "trained" not in name and "long" not in name:
             for key, answer, (wanted, chat, _) in zip(keys, answers, cases, strict=True):
                 if key not in wanted:
-                    print(
-                        f"[{name}] {chat[-1]['content']!r}\n    wanted {sorted(wanted)}, got {key}: {answer[:110]}",
-                        flush=True,
-                    )
+                    print(f"[{name}] {chat[-1]['content']!r}, wanted {sorted(wanted)}", flush=True)
+                    print(f"    got {key}: {answer[:120]}", flush=True)
     return report
 
 

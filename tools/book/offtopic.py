@@ -1,4 +1,4 @@
-"""Questions the guide must decline: subjects put into the book's own question forms, whole prompts, sampled ones.
+"""What the guide must decline: subjects put into the book's own question forms, whole prompts, sampled ones.
 
 The same forms as the book's on purpose: the model has to look at the subject, not at the wording.
 """
@@ -48,7 +48,8 @@ class OffTopic:
             elif line and not line.startswith("#"):
                 separator = "|" if section in ("prompts", "提问") else ";"
                 self.lists[section] += [word.strip() for word in line.split(separator) if word.strip()]
-        sampled = [line.replace("\\n", "\n") for line in gzip.decompress(SAMPLED.read_bytes()).decode().splitlines()]
+        lines = gzip.decompress(SAMPLED.read_bytes()).decode().splitlines()
+        sampled = [line.replace("\\n", "\n") for line in lines]
         self.sampled = {
             "zh": [text for text in sampled if is_chinese(text)],
             "en": [text for text in sampled if not is_chinese(text)],

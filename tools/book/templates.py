@@ -1,7 +1,7 @@
 """The forms of questions, read from `forms.toml`.
 
-In them `{x}` is a concept (`{ax}` with a fitting article, `{xs}` several of it), `{act}` a verb phrase, `{a}` and
-`{b}` two things compared. Each table is keyed by the kind of question, then by language.
+In them `{x}` is a concept (`{ax}` with a fitting article, `{xs}` several of it), `{act}` a verb phrase,
+`{a}` and `{b}` two things compared. Each table is keyed by the kind of question, then by language.
 """
 
 import tomllib
