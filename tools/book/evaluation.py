@@ -1,7 +1,7 @@
 """How good the guide is on questions it never saw.
 
 An answer is right when, among all answers of the book and the refusal in its language, the page's own is the
-nearest by token F1, and that F1 is at least 0.7. A refusal is right when the refusal is the nearest, likewise.
+nearest by token F1, and that F1 is at least 0.7. The refusal, where it is wanted, is judged likewise.
 """
 
 import re
