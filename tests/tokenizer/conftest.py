@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from small_tokenizers import make_model_dirs
+
+from tokenizer.small_tokenizers import make_model_dirs
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from small_tokenizers import byte_level_bpe
 from transformers import PreTrainedTokenizerFast
 
 from radixway.tokenizer import ChatTemplate, TemplateError
+from tokenizer.small_tokenizers import byte_level_bpe
 
 SPECIAL = {"bos_token": "<|begin_of_text|>", "eos_token": "<|im_end|>"}
 

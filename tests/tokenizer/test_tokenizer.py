@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_tokenizers import MIXED_TEXT, byte_level_bpe, save
 from transformers import AutoTokenizer
 
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
+from tokenizer.small_tokenizers import MIXED_TEXT, byte_level_bpe, save
 
 FAMILIES = ["qwen", "llama3", "llama2"]
 

@@ -1,0 +1,125 @@
+"""The engine's ASGI application: which path is answered by what, and how failures are told."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from radixway.config.engine import EngineConfig
+from radixway.engine.engine import Engine
+from radixway.engine.errors import EngineError
+from radixway.engine.server import status
+from radixway.engine.server.chat import chat_completions
+from radixway.engine.server.completions import completions
+from radixway.engine.server.errors import ApiError, api_error
+from radixway.engine.server.exchange import ClientGone, Exchange, Receive, Scope, Send
+from radixway.engine.server.generate import generate
+from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.service import Service
+from radixway.engine.server.tokens import detokenize, tokenize
+from radixway.tokenizer import TemplateError, Tokenizer
+
+log = logging.getLogger(__name__)
+
+Endpoint: TypeAlias = Callable[[Service, Exchange, bytes], Awaitable[None]]
+
+_MAX_BODY_BYTES = 32 * 1024 * 1024
+
+_ROUTES: dict[str, dict[str, Endpoint]] = {
+    "/v1/chat/completions": {"POST": chat_completions},
+    "/v1/completions": {"POST": completions},
+    "/v1/models": {"GET": status.models},
+    "/generate": {"POST": generate, "PUT": generate},
+    "/tokenize": {"POST": tokenize},
+    "/v1/tokenize": {"POST": tokenize},
+    "/detokenize": {"POST": detokenize},
+    "/v1/detokenize": {"POST": detokenize},
+    "/health": {"GET": status.health, "HEAD": status.health},
+    "/ready": {"GET": status.ready, "HEAD": status.ready},
+    "/health_generate": {"GET": status.health_generate},
+    "/metrics": {"GET": status.metrics},
+    "/get_model_info": {"GET": status.model_info},
+    "/model_info": {"GET": status.model_info},
+    "/server_info": {"GET": status.server_info},
+    "/get_server_info": {"GET": status.server_info},
+    "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
+    "/abort_request": {"POST": status.abort_request},
+}
+_MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
+
+
+def build_app(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    config: EngineConfig,
+    *,
+    max_body_bytes: int = _MAX_BODY_BYTES,
+) -> "App":
+    """The ASGI application over an engine that is started and stopped elsewhere, under the model's name."""
+    info = engine.model_info
+    return App(
+        Service(
+            engine=engine,
+            tokenizer=tokenizer,
+            config=config,
+            names=(info.name,),
+            metrics=ServerMetrics(engine.stats),
+            defaults=SamplingDefaults.load(Path(info.path)),
+            max_body_bytes=max_body_bytes,
+            started_at=int(time.time()),
+        )
+    )
+
+
+class App:
+    """Answers every HTTP request; whatever happens, in words and with a status."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"only HTTP is served, not {scope['type']}")
+        service = self.service
+        exchange = Exchange(scope, receive, send, max_body_bytes=service.max_body_bytes)
+        path = "unknown"
+        try:
+            endpoint = _find(exchange)
+            path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
+            raw = await exchange.body()
+            with exchange.cancelled_when_client_leaves():
+                await endpoint(service, exchange, raw)
+        except ClientGone:
+            pass
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not exchange.client_left or task is None:
+                raise
+            task.uncancel()
+        except ApiError as error:
+            await exchange.send_error(error)
+        except TemplateError as error:
+            await exchange.send_error(ApiError(str(error), param="messages", code="template_error"))
+        except EngineError as error:
+            await exchange.send_error(api_error(error))
+        except Exception as error:
+            log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
+            message = f"internal error ({type(error).__name__}); the server's log has more"
+            await exchange.send_error(ApiError(message, status=500, code="internal_error"))
+        service.metrics.responses.labels(path, str(exchange.status)).inc()
+
+
+def _find(exchange: Exchange) -> Endpoint:
+    methods = _ROUTES.get(exchange.path)
+    if methods is None and exchange.path.startswith("/v1/models/"):
+        methods = _MODEL_ROUTE
+    if methods is None:
+        raise ApiError(f"there is nothing at {exchange.path}", status=404, code="not_found")
+    if exchange.method not in methods:
+        allowed = ", ".join(methods)
+        message = f"{exchange.path} takes {allowed}, not {exchange.method}"
+        raise ApiError(message, status=405, code="method_not_allowed")
+    return methods[exchange.method]

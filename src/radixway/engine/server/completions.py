@@ -1,0 +1,155 @@
+"""POST /v1/completions."""
+
+import time
+
+import msgspec
+from msgspec import UNSET
+
+from radixway.engine.request import Output
+from radixway.engine.server.answers import Answer
+from radixway.engine.server.bodies import read_json
+from radixway.engine.server.errors import ApiError
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.openai_replies import (
+    Completion,
+    TextChoice,
+    finish_reason,
+    stop_reason,
+    text_logprobs,
+    usage,
+)
+from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
+from radixway.engine.server.prompts import prompt_ids
+from radixway.engine.server.sampling import (
+    MOST_CHOICES,
+    SamplingBody,
+    check_choices,
+    check_logprobs,
+    sampling_params,
+    unsupported,
+    wire_names,
+)
+from radixway.engine.server.service import Job, Service
+
+_DEFAULT_MAX_TOKENS = 16  # OpenAI's
+
+
+class CompletionBody(SamplingBody, kw_only=True):
+    """The request."""
+
+    prompt: str | list[str | int | list[int]]
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: int | None = None
+    add_special_tokens: bool | None = None
+
+
+_decoder = msgspec.json.Decoder(CompletionBody)
+
+
+async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Continue one or more prompts, whole or streamed."""
+    arrived_at = time.perf_counter()
+    body = read_json(_decoder, raw)
+    service.check_model(body.model)
+    n = check_choices(body)
+    check_logprobs("logprobs", body.logprobs)
+    if body.suffix:
+        raise unsupported("suffix")
+    if body.echo and body.logprobs is not None:
+        raise unsupported("echo", "together with logprobs")
+
+    with wire_names({}):
+        all_params = [
+            sampling_params(
+                body,
+                service.defaults,
+                vocab_size=service.engine.model_info.vocab_size,
+                max_tokens=_DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens,
+                logprobs=body.logprobs,
+                choice=choice,
+            )
+            for choice in range(n)
+        ]
+        add_special_tokens = body.add_special_tokens is not False
+        prompts = await prompt_ids(
+            service, body.prompt, param="prompt", add_special_tokens=add_special_tokens
+        )
+        if len(prompts) * n > MOST_CHOICES:
+            message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_CHOICES} answers"
+            raise ApiError(message, param="prompt", code="invalid_value")
+        echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
+        async with service.generate(
+            [Job(prompt, params, exchange.request_id) for prompt in prompts for params in all_params],
+            arrived_at=arrived_at,
+            namespace=body.cache_salt,
+            priority=body.priority,
+        ) as answers:
+            head = ReplyHead(
+                f"cmpl-{exchange.request_id}", "text_completion", int(time.time()), service.names[0]
+            )
+            choices = _Choices(service, body, prompts, echoes, n)
+            if body.stream:
+                await stream_choices(
+                    exchange,
+                    head,
+                    answers,
+                    lambda index, output: [head.reply([c]) for c in choices.streamed(index, output)],
+                    per_prompt=n,
+                    include_usage=body.include_usage,
+                )
+            else:
+                await exchange.send_json(encode(_whole_reply(choices, head, await answers.gather(), n)))
+
+
+def _echoes(service: Service, body: CompletionBody, prompts: list[list[int]]) -> list[str]:
+    texts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+    if all(isinstance(text, str) for text in texts):
+        return [text for text in texts if isinstance(text, str)]
+    return [service.tokenizer.decode(ids, skip_special_tokens=False) for ids in prompts]
+
+
+def _whole_reply(choices: "_Choices", head: ReplyHead, answers: list[Answer], n: int) -> Completion:
+    reply = head.reply([choices.choice(index, answer) for index, answer in enumerate(answers)])
+    reply.usage = usage(answers, n)
+    reply.metadata = {"weight_version": answers[0].weight_version}
+    return reply
+
+
+class _Choices:
+    """Makes choices of answers and of their parts; the prompt's echo and ids come with the first part."""
+
+    def __init__(
+        self, service: Service, body: CompletionBody, prompts: list[list[int]], echoes: list[str], n: int
+    ) -> None:
+        self._tokenizer = service.tokenizer
+        self._eos_token_ids = service.engine.model_info.eos_token_ids
+        self._logprobs = body.logprobs is not None
+        self._token_ids = bool(body.return_token_ids)
+        self._prompts = prompts
+        self._echoes = echoes
+        self._n = n
+        self._offsets: dict[int, int] = {}
+
+    def choice(self, index: int, part: Answer | Output) -> TextChoice:
+        """The choice for a whole answer, or for the next part of a streamed one."""
+        prompt = index // self._n
+        first = index not in self._offsets
+        offset = self._offsets.get(index, 0)
+        logprobs = text_logprobs(self._tokenizer, part.logprobs, offset) if self._logprobs else None
+        self._offsets[index] = offset + (sum(map(len, logprobs["tokens"])) if logprobs else 0)
+        return TextChoice(
+            index=index,
+            text=self._echoes[prompt] + part.text if first else part.text,
+            logprobs=logprobs,
+            finish_reason=finish_reason(part.finish),
+            stop_reason=stop_reason(part.finish, self._eos_token_ids),
+            prompt_token_ids=self._prompts[prompt] if self._token_ids and first else UNSET,
+            token_ids=part.token_ids if self._token_ids else UNSET,
+        )
+
+    def streamed(self, index: int, output: Output) -> list[TextChoice]:
+        """The choice for one output, or nothing when it has nothing to tell."""
+        has_tokens = output.token_ids and (self._token_ids or self._logprobs)
+        has_echo = index not in self._offsets and self._echoes[index // self._n]
+        return [self.choice(index, output)] if output.text or output.finish or has_tokens or has_echo else []

@@ -1,0 +1,123 @@
+"""POST /generate: SGLang's own protocol, what reinforcement-learning frameworks speak."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from radixway.engine.request import FinishReason, TokenLogprob
+from radixway.engine.server.answers import Answer, Answers
+from radixway.engine.server.bodies import read_json
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
+from radixway.engine.server.sampling import wire_names
+from radixway.engine.server.service import Job, Service
+
+_LEAST_LOGPROB = -9999.0  # JSON has no -inf
+
+_decoder = msgspec.json.Decoder(GenerateBody)
+_encode = msgspec.json.Encoder().encode
+
+
+async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Continue one or more prompts. Each event of a stream repeats the whole answer so far, as in SGLang."""
+    arrived_at = time.perf_counter()
+    body = read_json(_decoder, raw)
+    param = "text" if body.text is not None else "input_ids"
+    with wire_names({**WIRE_NAMES, "prompt": param}):
+        vocab_size = service.engine.model_info.vocab_size
+        items = generate_items(body, vocab_size=vocab_size, request_id=exchange.request_id)
+        texts = [item.prompt for item in items if isinstance(item.prompt, str)]
+
+        def encode_texts() -> list[list[int]]:
+            return [service.tokenizer.encode(text) for text in texts]
+
+        encoded = await service.off_the_loop(encode_texts, characters=sum(map(len, texts)))
+        all_ids = encoded if texts else [item.prompt for item in items if isinstance(item.prompt, list)]
+        jobs = []
+        for index, (item, ids) in enumerate(zip(items, all_ids, strict=True)):
+            service.check_token_ids(ids, f"{param}[{index}]" if is_batch(body) else param)
+            jobs += [Job(ids, params, item.rid) for params in item.params]
+        async with service.generate(
+            jobs,
+            arrived_at=arrived_at,
+            namespace="\0".join(filter(None, (body.extra_key, body.cache_salt))),
+            priority=body.priority,
+        ) as answers:
+            replies = _Replies(service, body, jobs, arrived_at)
+            as_list = is_batch(body) or len(jobs) > 1
+            if body.stream:
+                await _stream(exchange, answers, replies, count=len(jobs), with_index=as_list)
+            else:
+                whole = [replies.reply(index, answer) for index, answer in enumerate(await answers.gather())]
+                await exchange.send_json(_encode(whole if as_list else whole[0]))
+
+
+async def _stream(
+    exchange: Exchange, answers: Answers, replies: "_Replies", *, count: int, with_index: bool
+) -> None:
+    so_far = [Answer() for _ in range(count)]
+    unfinished = count
+    async for index, output in answers:
+        so_far[index].add(output)
+        unfinished -= output.finish is not None
+        reply = replies.reply(index, so_far[index])
+        if with_index:
+            reply["index"] = index
+        event = b"data: " + _encode(reply) + b"\n\n"
+        if not unfinished:
+            await exchange.end_events(event + b"data: [DONE]\n\n")
+            return
+        await exchange.send_events(event)
+
+
+class _Replies:
+    """Makes the reply for each answer, whole or so far."""
+
+    def __init__(self, service: Service, body: GenerateBody, jobs: Sequence[Job], arrived_at: float) -> None:
+        self._tokenizer = service.tokenizer
+        self._text_in_logprobs = bool(body.return_text_in_logprobs)
+        self._jobs = jobs
+        self._arrived_at = arrived_at
+
+    def reply(self, index: int, answer: Answer) -> dict[str, Any]:
+        """The object for one answer."""
+        job = self._jobs[index]
+        meta: dict[str, Any] = {
+            "id": job.request_id,
+            "finish_reason": _finish_reason(answer),
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "cached_tokens": answer.cached_tokens,
+            "weight_version": answer.weight_version,
+            "e2e_latency": time.perf_counter() - self._arrived_at,
+        }
+        if job.params.logprobs is not None:
+            meta["input_token_logprobs"] = []
+            meta["output_token_logprobs"] = [
+                self._entry(item.token_id, item.logprob) for item in answer.logprobs
+            ]
+            if job.params.logprobs:
+                meta["input_top_logprobs"] = []
+                meta["output_top_logprobs"] = [self._top(item) for item in answer.logprobs]
+        return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
+
+    def _entry(self, token_id: int, logprob: float) -> tuple[float, int, str | None]:
+        text = self._tokenizer.piece(token_id) if self._text_in_logprobs else None
+        return max(logprob, _LEAST_LOGPROB), token_id, text
+
+    def _top(self, item: TokenLogprob) -> list[tuple[float, int, str | None]]:
+        return [self._entry(token_id, logprob) for token_id, logprob in item.top]
+
+
+def _finish_reason(answer: Answer) -> dict[str, Any] | None:
+    match answer.finish:
+        case None:
+            return None
+        case FinishReason(type="stop", matched=matched):
+            return {"type": "stop", "matched": matched}
+        case FinishReason(type="length"):
+            return {"type": "length", "length": answer.completion_tokens}
+        case FinishReason(message=message):
+            return {"type": "abort", "message": message or "aborted"}

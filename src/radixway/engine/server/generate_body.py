@@ -1,0 +1,206 @@
+"""The body of SGLang's /generate: single or batch, checked and laid out as one item per prompt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from radixway.engine.request import SamplingParams
+from radixway.engine.server.errors import ApiError
+from radixway.engine.server.prompts import split_prompts
+from radixway.engine.server.sampling import MOST_CHOICES, check_vocabulary, stop_strings, unsupported
+
+T = TypeVar("T")
+
+_DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
+
+WIRE_NAMES = {
+    "prompt": "input_ids",
+    "max_tokens": "sampling_params.max_new_tokens",
+    "min_tokens": "sampling_params.min_new_tokens",
+    "seed": "sampling_params.sampling_seed",
+    "logprobs": "top_logprobs_num",
+} | {
+    name: f"sampling_params.{name}"
+    for name in (
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "stop",
+        "stop_token_ids",
+        "logit_bias",
+    )
+}
+"""SamplingParams' fields as /generate calls them."""
+
+
+class GenerateSampling(msgspec.Struct, kw_only=True):
+    """`sampling_params`, under SGLang's names."""
+
+    max_new_tokens: int | None = None
+    min_new_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    no_stop_trim: bool | None = None
+    n: int | None = None
+    sampling_seed: int | None = None
+    logit_bias: dict[int, float] | None = None
+    stop_regex: Any = None
+    regex: Any = None
+    json_schema: Any = None
+    ebnf: Any = None
+    structural_tag: Any = None
+
+
+class GenerateBody(msgspec.Struct, kw_only=True):
+    """The request."""
+
+    text: str | list[str] | None = None
+    input_ids: list[int | list[int]] | None = None
+    sampling_params: GenerateSampling | list[GenerateSampling] | None = None
+    rid: str | list[str] | None = None
+    stream: bool | None = None
+    return_logprob: bool | list[bool] | None = None
+    logprob_start_len: int | list[int] | None = None
+    top_logprobs_num: int | list[int] | None = None
+    return_text_in_logprobs: bool | None = None
+    priority: int | None = None
+    cache_salt: str | None = None
+    extra_key: str | None = None
+    token_ids_logprob: Any = None
+    input_embeds: Any = None
+    image_data: Any = None
+    audio_data: Any = None
+    video_data: Any = None
+    lora_path: Any = None
+    session_params: Any = None
+    return_hidden_states: Any = None
+
+
+@dataclass(slots=True, frozen=True)
+class GenerateItem:
+    """One prompt of the request."""
+
+    prompt: str | list[int]
+    params: tuple[SamplingParams, ...]
+    """One for each of its `n` samples."""
+    rid: str
+
+
+def is_batch(body: GenerateBody) -> bool:
+    """Was a list of prompts given? Then the answer is a list too."""
+    return isinstance(body.text, list) or bool(body.input_ids and isinstance(body.input_ids[0], list))
+
+
+def generate_items(body: GenerateBody, *, vocab_size: int, request_id: str) -> list[GenerateItem]:
+    """The prompts with their parameters. Raises ApiError (400) or InvalidRequest naming the field."""
+    _refuse_unsupported(body)
+    prompts = _prompts(body)
+    count = len(prompts)
+    samplings = _each("sampling_params", body.sampling_params, count, GenerateSampling())
+    with_logprobs = _each("return_logprob", body.return_logprob, count, False)
+    starts = _each("logprob_start_len", body.logprob_start_len, count, -1)
+    tops = _each("top_logprobs_num", body.top_logprobs_num, count, 0)
+    base = body.rid if isinstance(body.rid, str) else request_id
+    rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
+    if isinstance(body.rid, list):
+        rids = _each("rid", body.rid, count, "")
+    if any(logprob and start >= 0 for logprob, start in zip(with_logprobs, starts, strict=True)):
+        raise unsupported("logprob_start_len", "of 0 or more (log-probabilities of the prompt)")
+    items = [
+        GenerateItem(
+            prompt,
+            tuple(
+                _sampling_params(sampling, top if logprob else None, sample, vocab_size)
+                for sample in range(_samples(sampling))
+            ),
+            rid,
+        )
+        for prompt, sampling, logprob, top, rid in zip(
+            prompts, samplings, with_logprobs, tops, rids, strict=True
+        )
+    ]
+    if sum(len(item.params) for item in items) > MOST_CHOICES:
+        param = "text" if body.text is not None else "input_ids"
+        message = f"{param}: prompts times n are more than {MOST_CHOICES} answers"
+        raise ApiError(message, param=param, code="invalid_value")
+    return items
+
+
+def _prompts(body: GenerateBody) -> Sequence[str | list[int]]:
+    if body.text is not None and body.input_ids is None:
+        return split_prompts(body.text, param="text")
+    if body.input_ids is not None and body.text is None:
+        return split_prompts(body.input_ids, param="input_ids")
+    raise ApiError("give either text or input_ids", param="text", code="missing_field")
+
+
+def _each(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
+    """One value per prompt, from one for all or a list of as many."""
+    if not isinstance(given, list):
+        return [default if given is None else given] * count
+    if len(given) != count:
+        message = f"{param} has {len(given)} entries for {count} prompts"
+        raise ApiError(message, param=param, code="invalid_value")
+    return given
+
+
+def _samples(sampling: GenerateSampling) -> int:
+    n = 1 if sampling.n is None else sampling.n
+    if not 1 <= n <= MOST_CHOICES:
+        message = f"sampling_params.n must be between 1 and {MOST_CHOICES}, not {n}"
+        raise ApiError(message, param="sampling_params.n", code="invalid_value")
+    return n
+
+
+def _sampling_params(
+    given: GenerateSampling, logprobs: int | None, sample: int, vocab_size: int
+) -> SamplingParams:
+    check_vocabulary("sampling_params.stop_token_ids", given.stop_token_ids or (), vocab_size)
+    check_vocabulary("sampling_params.logit_bias", given.logit_bias or (), vocab_size)
+    return SamplingParams(
+        max_tokens=_DEFAULT_MAX_NEW_TOKENS if given.max_new_tokens is None else given.max_new_tokens,
+        min_tokens=given.min_new_tokens or 0,
+        temperature=1.0 if given.temperature is None else given.temperature,
+        top_p=1.0 if given.top_p is None else given.top_p,
+        top_k=-1 if given.top_k is None else given.top_k,
+        min_p=given.min_p or 0.0,
+        presence_penalty=given.presence_penalty or 0.0,
+        frequency_penalty=given.frequency_penalty or 0.0,
+        repetition_penalty=1.0 if given.repetition_penalty is None else given.repetition_penalty,
+        seed=None if given.sampling_seed is None else given.sampling_seed + sample,
+        stop=stop_strings(given.stop, param="sampling_params.stop"),
+        stop_token_ids=frozenset(given.stop_token_ids or ()),
+        ignore_eos=bool(given.ignore_eos),
+        logit_bias=given.logit_bias or {},
+        logprobs=logprobs,
+        skip_special_tokens=given.skip_special_tokens is not False,
+        include_stop=bool(given.no_stop_trim),
+    )
+
+
+def _refuse_unsupported(body: GenerateBody) -> None:
+    for name in ("token_ids_logprob", "input_embeds", "image_data", "audio_data", "video_data", "lora_path"):
+        if getattr(body, name):
+            raise unsupported(name)
+    for name in ("session_params", "return_hidden_states"):
+        if getattr(body, name):
+            raise unsupported(name)
+    samplings = body.sampling_params if isinstance(body.sampling_params, list) else [body.sampling_params]
+    for name in ("stop_regex", "regex", "json_schema", "ebnf", "structural_tag"):
+        if any(getattr(sampling, name, None) for sampling in samplings):
+            raise unsupported(f"sampling_params.{name}")

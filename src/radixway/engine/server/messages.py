@@ -1,0 +1,115 @@
+"""Chat messages and tools as clients send them, checked and in the form that chat templates read."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from radixway.engine.server.errors import ApiError
+from radixway.tokenizer import Message
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+
+
+def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
+    """The messages as a template takes them. Raises ApiError (400) naming the message and field at fault.
+
+    Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
+    template that does not know it.
+    """
+    if not messages:
+        raise _wrong("messages", "at least one message is needed", code="empty_messages")
+    checked = []
+    for index, message in enumerate(messages):
+        place = f"messages[{index}]"
+        role = message.get("role")
+        if role not in ROLES:
+            raise _wrong(f"{place}.role", f"must be one of {', '.join(ROLES)}, not {_shown(role)}")
+        message = {**message, "role": "system" if role == "developer" and not knows_developer else role}
+        message["content"] = _content(message.get("content"), f"{place}.content")
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = _tool_calls(calls, f"{place}.tool_calls")
+        elif message["content"] is None and not (role == "assistant" and message.get("function_call")):
+            raise _wrong(f"{place}.content", "is missing", code="missing_field")
+        checked.append(message)
+    return checked
+
+
+def template_tools(tools: Sequence[dict[str, Any]] | None, tool_choice: Any) -> list[dict[str, Any]] | None:
+    """The tools a template is shown. Raises ApiError (400) for a malformed one or a forced choice."""
+    if tool_choice not in (None, "auto", "none"):
+        message = "tool_choice other than auto and none is not supported"
+        raise ApiError(message, param="tool_choice", code="unsupported")
+    for index, tool in enumerate(tools or ()):
+        function = tool.get("function")
+        if tool.get("type") != "function" or not isinstance(function, dict):
+            raise _wrong(f"tools[{index}]", 'must be {"type": "function", "function": {…}}')
+        if not isinstance(function.get("name"), str):
+            raise _wrong(f"tools[{index}].function.name", "must be a string")
+    return list(tools) if tools and tool_choice != "none" else None
+
+
+def text_length(messages: Sequence[dict[str, Any]]) -> int:
+    """Roughly how many characters the messages have, so that long ones are not rendered on the event loop."""
+    length = 0
+    for message in messages:
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [content]
+        length += sum(
+            len(part.get("text") or "") if isinstance(part, dict) else len(part or "") for part in parts
+        )
+    return length
+
+
+def _content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _wrong(place, f"must be a string or a list of parts, not {_shown(content)}")
+    parts = []
+    for index, part in enumerate(content):
+        if isinstance(part, str):
+            part = {"type": "text", "text": part}
+        if not isinstance(part, dict):
+            raise _wrong(f"{place}[{index}]", f"must be an object, not {_shown(part)}")
+        kind = part.get("type", "text")
+        if kind not in _TEXT_PARTS:
+            why = f"{_shown(kind)} is not supported: this model reads text only"
+            raise _wrong(f"{place}[{index}].type", why, code="unsupported_content")
+        text = part.get("refusal" if kind == "refusal" else "text")
+        if not isinstance(text, str):
+            raise _wrong(f"{place}[{index}].text", "must be a string")
+        parts.append({"type": "text", "text": text})
+    return parts
+
+
+def _tool_calls(calls: Any, place: str) -> list[dict[str, Any]]:
+    if not isinstance(calls, list):
+        raise _wrong(place, "must be a list")
+    checked = []
+    for index, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise _wrong(f"{place}[{index}].function", "must be an object with a name and arguments")
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            arguments = _parse_arguments(arguments, f"{place}[{index}].function.arguments")
+        checked.append({**call, "function": {**function, "arguments": arguments or {}}})
+    return checked
+
+
+def _parse_arguments(text: str, place: str) -> Any:
+    try:
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        raise _wrong(place, "must be a JSON object") from None
+
+
+def _wrong(param: str, why: str, *, code: str = "invalid_value") -> ApiError:
+    return ApiError(f"{param}: {why}", param=param, code=code)
+
+
+def _shown(value: Any) -> str:
+    """A client's value in an error message, at a bearable length."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,78 @@
+"""The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from radixway.engine.engine import EngineStats
+
+_FIRST_TOKEN_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class ServerMetrics:
+    """One server's metrics in a registry of their own."""
+
+    def __init__(self, stats: Callable[[], EngineStats]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_EngineCollector(stats))
+        self.first_token_s = Histogram(
+            "radixway_engine_time_to_first_token_seconds",
+            "Seconds from a request's arrival to its first sampled token",
+            buckets=_FIRST_TOKEN_S,
+            registry=self._registry,
+        )
+        self.whole_s = Histogram(
+            "radixway_engine_e2e_request_latency_seconds",
+            "Seconds from a request's arrival to the end of its answer",
+            buckets=_WHOLE_S,
+            registry=self._registry,
+        )
+        self.responses = Counter(
+            "radixway_engine_http_responses",
+            "Answered HTTP requests; status 499 where the client left first",
+            ["path", "status"],
+            registry=self._registry,
+        )
+
+    def render(self) -> bytes:
+        """The Prometheus text exposition."""
+        return generate_latest(self._registry)
+
+
+class _EngineCollector(Collector):
+    """Reads `Engine.stats()` when somebody scrapes."""
+
+    def __init__(self, stats: Callable[[], EngineStats]) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        stats = self._stats()
+        gauges = {
+            "requests_running": ("Requests in the batch", stats.running),
+            "requests_waiting": ("Requests in the queue", stats.waiting),
+            "kv_tokens": ("Tokens the KV pool holds at most", stats.kv_total),
+            "kv_used_tokens": ("Tokens of KV held by running requests", stats.kv_used),
+            "kv_cached_tokens": ("Tokens of KV kept for reuse and free to evict", stats.kv_cached),
+            "kv_usage_ratio": ("Share of the KV pool held by running requests", kv_usage(stats)),
+        }
+        counters = {
+            "requests": ("Requests submitted", stats.requests),
+            "prompt_tokens": ("Prompt tokens received", stats.prompt_tokens),
+            "cached_prompt_tokens": ("Prompt tokens found in the cache", stats.cached_tokens),
+            "generation_tokens": ("Tokens sampled", stats.generated_tokens),
+            "preemptions": ("Requests put back into the queue for want of KV", stats.preemptions),
+            "evicted_tokens": ("Cached tokens dropped to make room", stats.evicted_tokens),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"radixway_engine_{name}", text, value=value)
+        for name, (text, value) in counters.items():
+            yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
+
+
+def kv_usage(stats: EngineStats) -> float:
+    """The share of the KV pool that running requests hold."""
+    return stats.kv_used / stats.kv_total if stats.kv_total else 0.0

@@ -1,0 +1,140 @@
+"""The objects of OpenAI's chat and completions answers, whole and streamed, with vLLM's additions."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from radixway.engine.request import FinishReason, TokenLogprob
+from radixway.tokenizer import Tokenizer
+
+_LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
+
+
+class PromptTokensDetails(msgspec.Struct):
+    """Part of `usage`."""
+
+    cached_tokens: int
+
+
+class Usage(msgspec.Struct):
+    """Tokens in, tokens out, and how many of the first came from the cache."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+
+
+class ChatMessage(msgspec.Struct, omit_defaults=True):
+    """The assistant's message, or in a stream what is added to it."""
+
+    role: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+
+
+class ChatChoice(msgspec.Struct, kw_only=True):
+    """One answer of a chat completion; `delta` in a stream, `message` in a whole reply."""
+
+    index: int
+    message: ChatMessage | UnsetType = UNSET
+    delta: ChatMessage | UnsetType = UNSET
+    logprobs: dict[str, Any] | None = None
+    finish_reason: str | None
+    stop_reason: int | str | UnsetType = UNSET
+    token_ids: list[int] | UnsetType = UNSET
+
+
+class TextChoice(msgspec.Struct, kw_only=True):
+    """One answer of a completion."""
+
+    index: int
+    text: str
+    logprobs: dict[str, Any] | None = None
+    finish_reason: str | None
+    stop_reason: int | str | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
+    token_ids: list[int] | UnsetType = UNSET
+
+
+class Completion(msgspec.Struct, kw_only=True):
+    """A whole reply or one chunk of a stream; `object` says of which kind."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: Sequence[ChatChoice | TextChoice]
+    usage: Usage | UnsetType | None = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+
+
+class Counts(Protocol):
+    """What `usage` reads: a gathered answer, or the last output of a streamed one."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+def usage(answers: Sequence[Counts], per_prompt: int) -> Usage:
+    """The usage of a request whose every prompt got `per_prompt` answers, in that order."""
+    firsts = answers[::per_prompt]
+    prompt_tokens = sum(answer.prompt_tokens for answer in firsts)
+    completion_tokens = sum(answer.completion_tokens for answer in answers)
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        total_tokens=prompt_tokens + completion_tokens,
+        prompt_tokens_details=PromptTokensDetails(sum(answer.cached_tokens for answer in firsts)),
+    )
+
+
+def finish_reason(finish: FinishReason | None) -> str | None:
+    """`stop`, `length` or `abort`; None while the answer goes on."""
+    return None if finish is None else finish.type
+
+
+def stop_reason(finish: FinishReason | None, eos_token_ids: frozenset[int]) -> int | str | UnsetType:
+    """What a client's `stop` or `stop_token_ids` matched, as vLLM tells it; absent for end-of-sequence."""
+    if finish is None or finish.matched is None or finish.matched in eos_token_ids:
+        return UNSET
+    return finish.matched
+
+
+def chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """The `logprobs` of a chat choice."""
+
+    def entry(token_id: int, logprob: float) -> dict[str, Any]:
+        data = tokenizer.token_bytes[token_id]
+        text = data.decode("utf-8", "replace")
+        return {"token": text, "logprob": max(logprob, _LEAST_LOGPROB), "bytes": list(data)}
+
+    content = [
+        {**entry(item.token_id, item.logprob), "top_logprobs": [entry(*top) for top in item.top]}
+        for item in logprobs
+    ]
+    return {"content": content, "refusal": None}
+
+
+def text_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
+    """The `logprobs` of a completions choice whose first token starts `offset` characters into the text."""
+    tokens = [tokenizer.piece(item.token_id) for item in logprobs]
+    offsets = []
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token)
+    return {
+        "tokens": tokens,
+        "token_logprobs": [max(item.logprob, _LEAST_LOGPROB) for item in logprobs],
+        "top_logprobs": [
+            {
+                tokenizer.piece(token_id): max(logprob, _LEAST_LOGPROB)
+                for token_id, logprob in ((item.token_id, item.logprob), *item.top)
+            }
+            for item in logprobs
+        ],
+        "text_offset": offsets,
+    }

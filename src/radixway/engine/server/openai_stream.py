@@ -1,0 +1,64 @@
+"""Streaming OpenAI's answers: one write for each step of the engine, usage at the end when asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import UNSET
+
+from radixway.engine.request import Output
+from radixway.engine.server.answers import Answers
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.openai_replies import ChatChoice, Completion, TextChoice, usage
+
+DONE = b"data: [DONE]\n\n"
+encode = msgspec.json.Encoder().encode
+
+Choices = Sequence[ChatChoice | TextChoice]
+
+
+@dataclass(slots=True, frozen=True)
+class ReplyHead:
+    """What every object of one answer says about itself."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+
+    def reply(self, choices: Choices) -> Completion:
+        """An object with these choices."""
+        return Completion(
+            id=self.id, object=self.object, created=self.created, model=self.model, choices=choices
+        )
+
+
+async def stream_choices(
+    exchange: Exchange,
+    head: ReplyHead,
+    answers: Answers,
+    chunks_of: Callable[[int, Output], Sequence[Completion]],
+    *,
+    per_prompt: int,
+    include_usage: bool,
+) -> None:
+    """Send what `chunks_of` (choice index, its next output) makes of each output, until all are finished."""
+    last: dict[int, Output] = {}
+    unfinished = len(answers)
+    async for index, output in answers:
+        last[index] = output
+        events = b""
+        for chunk in chunks_of(index, output):
+            chunk.usage = None if include_usage else UNSET
+            events += b"data: " + encode(chunk) + b"\n\n"
+        if output.finish is not None:
+            unfinished -= 1
+            if not unfinished:
+                if include_usage:
+                    chunk = head.reply([])
+                    chunk.usage = usage([last[index] for index in sorted(last)], per_prompt)
+                    events += b"data: " + encode(chunk) + b"\n\n"
+                await exchange.end_events(events + DONE)
+                return
+        if events:
+            await exchange.send_events(events)

@@ -1,0 +1,178 @@
+"""How OpenAI's request fields (and vLLM's additions to them) become SamplingParams."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from radixway.engine.errors import InvalidRequest
+from radixway.engine.request import SamplingParams
+from radixway.engine.server.errors import ApiError, api_error
+
+MOST_CHOICES = 128
+MOST_LOGPROBS = 20
+_MOST_STOPS = 64
+_LONGEST_STOP = 1_000  # characters
+
+
+class StreamOptions(msgspec.Struct):
+    """`stream_options` of a streamed request."""
+
+    include_usage: bool | None = None
+
+
+class SamplingBody(msgspec.Struct, kw_only=True):
+    """The fields that chat and completions requests have in common. Null means the default."""
+
+    model: str | None = None
+    n: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    logit_bias: dict[int, float] | None = None
+    skip_special_tokens: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    return_token_ids: bool | None = None
+    cache_salt: str | None = None
+    priority: int | None = None
+    best_of: int | None = None
+    response_format: dict[str, Any] | None = None
+    prompt_logprobs: Any = None
+
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+@dataclass(slots=True, frozen=True)
+class SamplingDefaults:
+    """What a model's authors recommend, for what an OpenAI request does not say."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @classmethod
+    def load(cls, model_directory: Path) -> "SamplingDefaults":
+        """From the model's generation_config.json, neutral where that says nothing."""
+        try:
+            config = json.loads((model_directory / "generation_config.json").read_bytes())
+        except (OSError, ValueError):
+            return cls()
+        names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+        given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
+        try:
+            SamplingParams(**given)
+        except InvalidRequest:
+            return cls()
+        return cls(**given)
+
+
+def sampling_params(
+    body: SamplingBody,
+    defaults: SamplingDefaults,
+    *,
+    vocab_size: int,
+    max_tokens: int | None,
+    logprobs: int | None,
+    choice: int = 0,
+) -> SamplingParams:
+    """The parameters of one choice of `n`. Raises InvalidRequest naming the field that is out of range."""
+    stop = stop_strings(body.stop)
+    check_vocabulary("stop_token_ids", body.stop_token_ids or (), vocab_size)
+    check_vocabulary("logit_bias", body.logit_bias or (), vocab_size)
+    return SamplingParams(
+        max_tokens=max_tokens,
+        min_tokens=body.min_tokens or 0,
+        temperature=_given(body.temperature, defaults.temperature),
+        top_p=_given(body.top_p, defaults.top_p),
+        top_k=_given(body.top_k, defaults.top_k),
+        min_p=_given(body.min_p, defaults.min_p),
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        repetition_penalty=_given(body.repetition_penalty, defaults.repetition_penalty),
+        seed=None if body.seed is None else body.seed + choice,
+        stop=stop,
+        stop_token_ids=frozenset(body.stop_token_ids or ()),
+        ignore_eos=bool(body.ignore_eos),
+        logit_bias=body.logit_bias or {},
+        logprobs=logprobs,
+        skip_special_tokens=_given(body.skip_special_tokens, True),
+        include_stop=bool(body.include_stop_str_in_output),
+    )
+
+
+def check_choices(body: SamplingBody) -> int:
+    """`n`. Raises ApiError (400) when it is out of range or something is asked that this engine cannot do."""
+    n = 1 if body.n is None else body.n
+    if not 1 <= n <= MOST_CHOICES:
+        raise ApiError(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
+    if body.best_of is not None and body.best_of != n:
+        raise unsupported("best_of", "other than n")
+    if body.response_format is not None and body.response_format.get("type", "text") != "text":
+        raise unsupported("response_format", "other than text")
+    if body.prompt_logprobs is not None:
+        raise unsupported("prompt_logprobs")
+    return n
+
+
+def check_logprobs(name: str, count: int | None) -> None:
+    """Raises ApiError (400) for more alternatives per token than are given out."""
+    if count is not None and not 0 <= count <= MOST_LOGPROBS:
+        message = f"{name} must be between 0 and {MOST_LOGPROBS}, not {count}"
+        raise ApiError(message, param=name, code="invalid_value")
+
+
+def stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
+    """Stop strings as a tuple. Raises ApiError (400) when they are too many or too long."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if len(stops) > _MOST_STOPS or any(len(text) > _LONGEST_STOP for text in stops):
+        message = f"{param} takes at most {_MOST_STOPS} strings of at most {_LONGEST_STOP} characters"
+        raise ApiError(message, param=param, code="invalid_value")
+    return stops
+
+
+def check_vocabulary(param: str, token_ids: Any, vocab_size: int) -> None:
+    """Raises ApiError (400) when one of the ids is not in the vocabulary."""
+    for token_id in token_ids:
+        if not 0 <= token_id < vocab_size:
+            message = (
+                f"{param} names token {token_id}, which is outside the vocabulary of {vocab_size} tokens"
+            )
+            raise ApiError(message, param=param, code="invalid_token_id")
+
+
+def unsupported(param: str, what: str = "") -> ApiError:
+    """A field of the protocol that this engine knows but cannot serve."""
+    return ApiError(f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported")
+
+
+@contextmanager
+def wire_names(names: dict[str, str]) -> Iterator[None]:
+    """Refusals of the engine inside this name the field as the protocol does."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise api_error(error, field_names=names) from None
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value

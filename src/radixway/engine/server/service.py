@@ -1,0 +1,121 @@
+"""What every endpoint works with: the engine, its tokenizer, the names and limits it is served under."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from radixway.config.engine import EngineConfig
+from radixway.engine.engine import Engine, Generation
+from radixway.engine.request import SamplingParams
+from radixway.engine.server.answers import Answers
+from radixway.engine.server.errors import ApiError
+from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.sampling import SamplingDefaults
+from radixway.tokenizer import Tokenizer
+
+T = TypeVar("T")
+
+_LONG_TEXT = 16_384  # characters: tokenizing that many takes some 10 ms
+_PRIORITY_LIMIT = 2**31
+
+
+@dataclass(slots=True, frozen=True)
+class Job:
+    """One generation to run."""
+
+    prompt_ids: list[int]
+    params: SamplingParams
+    request_id: str
+    """What `abort` knows it by; several jobs may share one."""
+
+
+@dataclass(slots=True)
+class Service:
+    """One model being served."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    config: EngineConfig
+    names: tuple[str, ...]
+    """Names clients may ask for, the first of which answers carry."""
+    metrics: ServerMetrics
+    defaults: SamplingDefaults
+    max_body_bytes: int
+    started_at: int
+    """Seconds since the epoch."""
+    draining: bool = False
+    """No longer ready for new work, which a router in front should see."""
+    _running: dict[str, set[str]] = field(default_factory=dict)
+    """The engine's ids of the generations of each request."""
+
+    def check_model(self, name: str | None) -> None:
+        """Raises ApiError (404) for a model that is not served here; no name means the one that is."""
+        if name and name not in self.names:
+            message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
+            raise ApiError(message, status=404, param="model", code="model_not_found")
+
+    async def off_the_loop(self, work: Callable[[], T], *, characters: int) -> T:
+        """Do `work` on a text of this size, in a thread when it would keep other requests waiting."""
+        return work() if characters <= _LONG_TEXT else await asyncio.to_thread(work)
+
+    def check_token_ids(self, ids: Sequence[int], param: str) -> None:
+        """Raises ApiError (400) for an empty prompt or an id the model does not have."""
+        if not ids:
+            raise ApiError(f"{param} has no tokens", param=param, code="empty_prompt")
+        size = self.engine.model_info.vocab_size
+        if min(ids) < 0 or max(ids) >= size:
+            wrong = next(i for i in ids if not 0 <= i < size)
+            message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
+            raise ApiError(message, param=param, code="invalid_token_id")
+
+    @asynccontextmanager
+    async def generate(
+        self,
+        jobs: Sequence[Job],
+        *,
+        arrived_at: float,
+        namespace: str | None = None,
+        priority: int | None = None,
+    ) -> AsyncIterator[Answers]:
+        """Submit every job; what still runs at the end is aborted.
+
+        Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
+        """
+        if abs(priority or 0) >= _PRIORITY_LIMIT:
+            raise ApiError(f"priority is out of range: {priority}", param="priority", code="invalid_value")
+        generations: list[Generation] = []
+        try:
+            for job in jobs:
+                generation = self.engine.submit(
+                    job.prompt_ids,
+                    job.params,
+                    request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
+                    namespace=namespace or "",
+                    priority=priority or 0,
+                )
+                generations.append(generation)
+                self._running.setdefault(job.request_id, set()).add(generation.request_id)
+            yield Answers(
+                generations,
+                lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at),
+            )
+            self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
+        finally:
+            for job, generation in zip(jobs, generations, strict=False):
+                running = self._running[job.request_id]
+                running.discard(generation.request_id)
+                if not running:
+                    del self._running[job.request_id]
+                await generation.aclose()
+
+    def abort(self, request_id: str) -> int:
+        """End every generation of that request; how many there were."""
+        return sum(self.engine.abort(running) for running in self._running.get(request_id, ()))
+
+    def abort_all(self) -> int:
+        """End every generation; how many there were."""
+        return sum(self.abort(request_id) for request_id in list(self._running))

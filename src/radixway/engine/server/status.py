@@ -1,0 +1,143 @@
+"""What the server tells of itself, and the operator's calls: health, models, metrics, cache, abort."""
+
+import time
+from typing import Any
+
+import msgspec
+
+from radixway import __version__
+from radixway.engine.request import SamplingParams
+from radixway.engine.server.bodies import read_json
+from radixway.engine.server.errors import ApiError
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.metrics import kv_usage
+from radixway.engine.server.service import Job, Service
+
+_encode = msgspec.json.Encoder().encode
+
+
+class AbortBody(msgspec.Struct):
+    """The body of /abort_request."""
+
+    rid: str | None = None
+    abort_all: bool = False
+
+
+_abort_decoder = msgspec.json.Decoder(AbortBody)
+
+
+async def health(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """The process is alive and its engine runs."""
+    service.engine.stats()  # raises EngineStopped
+    await exchange.send_json(b'{"status":"ok"}')
+
+
+async def ready(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """New requests are welcome."""
+    service.engine.stats()  # raises EngineStopped
+    if service.draining:
+        raise ApiError("the server is shutting down", status=503, code="draining")
+    await exchange.send_json(b'{"status":"ready"}')
+
+
+async def health_generate(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """The model really answers: one token is generated."""
+    params = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True)
+    job = Job([0], params, exchange.request_id)
+    async with service.generate([job], arrived_at=time.perf_counter()) as answers:
+        await answers.gather()
+    await exchange.send_json(b'{"status":"ok"}')
+
+
+async def models(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """The names that requests may ask for."""
+    await exchange.send_json(_encode({"object": "list", "data": [_card(service, n) for n in service.names]}))
+
+
+async def model(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """One of them, by the rest of the path."""
+    name = exchange.path.removeprefix("/v1/models/")
+    service.check_model(name)
+    await exchange.send_json(_encode(_card(service, name)))
+
+
+def _card(service: Service, name: str) -> dict[str, Any]:
+    info = service.engine.model_info
+    return {
+        "id": name,
+        "object": "model",
+        "created": service.started_at,
+        "owned_by": "radixway",
+        "root": info.path,
+        "parent": None,
+        "max_model_len": info.context_length,
+    }
+
+
+async def model_info(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """SGLang's description of the model."""
+    info = service.engine.model_info
+    reply = {
+        "model_path": info.path,
+        "tokenizer_path": info.path,
+        "served_model_name": service.names[0],
+        "is_generation": True,
+        "weight_version": info.weight_version,
+        "architectures": [info.architecture],
+        "vocab_size": info.vocab_size,
+        "context_length": info.context_length,
+        "parameters": info.parameters,
+        "has_image_understanding": False,
+        "has_audio_understanding": False,
+    }
+    await exchange.send_json(_encode(reply))
+
+
+async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """What the engine runs with and how busy it is: SGLang's keys, and ours."""
+    info, stats, config = service.engine.model_info, service.engine.stats(), service.config
+    reply = {
+        "version": __version__,
+        "model_path": info.path,
+        "tokenizer_path": info.path,
+        "served_model_name": service.names[0],
+        "weight_version": info.weight_version,
+        "device": info.device,
+        "dtype": info.dtype,
+        "context_length": info.context_length,
+        "page_size": config.page_size,
+        "max_total_num_tokens": stats.kv_total,
+        "max_running_requests": config.max_running,
+        "max_running": config.max_running,
+        "max_queued_requests": config.max_queued,
+        "schedule_policy": config.schedule,
+        "disable_radix_cache": not config.radix_cache,
+        "kv_usage": kv_usage(stats),
+        "running": stats.running,
+        "waiting": stats.waiting,
+        "draining": service.draining,
+        "stats": stats,
+    }
+    await exchange.send_json(_encode(reply))
+
+
+async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Prometheus text."""
+    content_type = b"text/plain; version=0.0.4; charset=utf-8"
+    await exchange.send_whole(service.metrics.render(), content_type=content_type)
+
+
+async def flush_cache(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Drop every cached prefix, unless requests are using them."""
+    if not service.engine.flush_cache():
+        raise ApiError("the cache is in use: requests are running or waiting", code="cache_in_use")
+    await exchange.send_json(b'{"success":true,"message":"the cache is empty"}')
+
+
+async def abort_request(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """End a request by its id (`rid`, or the `x-request-id` it came with), or all of them."""
+    body = read_json(_abort_decoder, raw)
+    if not body.rid and not body.abort_all:
+        raise ApiError("give rid, or abort_all: true", param="rid", code="missing_field")
+    aborted = service.abort_all() if body.abort_all else service.abort(body.rid or "")
+    await exchange.send_json(_encode({"success": True, "aborted": aborted}))

@@ -1,0 +1,72 @@
+"""POST /tokenize and /detokenize: vLLM's fields and SGLang's, both in one answer."""
+
+from typing import Any
+
+import msgspec
+
+from radixway.engine.server.bodies import read_json
+from radixway.engine.server.chat import ChatBody, chat_prompt_ids
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.prompts import prompt_ids
+from radixway.engine.server.service import Service
+
+
+class TokenizeBody(ChatBody, kw_only=True):
+    """A prompt, several, or a conversation: a chat request as it is will do."""
+
+    prompt: str | list[str] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeBody(msgspec.Struct, kw_only=True):
+    """Token ids, or several lists of them."""
+
+    tokens: list[int | list[int]]
+    model: str | None = None
+    skip_special_tokens: bool = False
+
+
+_tokenize_decoder = msgspec.json.Decoder(TokenizeBody)
+_detokenize_decoder = msgspec.json.Decoder(DetokenizeBody)
+_encode = msgspec.json.Encoder().encode
+
+
+async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Text or conversation to token ids."""
+    body = read_json(_tokenize_decoder, raw)
+    service.check_model(body.model)
+    if body.prompt is None:
+        all_ids = [await chat_prompt_ids(service, body)]
+    elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
+        all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
+    else:
+        special = body.add_special_tokens is not False
+        all_ids = await prompt_ids(service, body.prompt, param="prompt", add_special_tokens=special)
+    several = isinstance(body.prompt, list)
+    counts = [len(ids) for ids in all_ids]
+    reply: dict[str, Any] = {
+        "count": counts if several else counts[0],
+        "max_model_len": service.engine.model_info.context_length,
+        "tokens": all_ids if several else all_ids[0],
+    }
+    if body.return_token_strs:
+        texts = [[service.tokenizer.piece(token_id) for token_id in ids] for ids in all_ids]
+        reply["token_strs"] = texts if several else texts[0]
+    await exchange.send_json(_encode(reply))
+
+
+async def detokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Token ids to text, special tokens included unless told otherwise."""
+    body = read_json(_detokenize_decoder, raw)
+    service.check_model(body.model)
+    several = bool(body.tokens) and isinstance(body.tokens[0], list)
+    all_ids = await prompt_ids(service, body.tokens, param="tokens") if body.tokens else [[]]
+
+    def decode_all() -> list[str]:
+        skip = body.skip_special_tokens
+        return [service.tokenizer.decode(ids, skip_special_tokens=skip) for ids in all_ids]
+
+    texts = await service.off_the_loop(decode_all, characters=sum(map(len, all_ids)))
+    text = texts if several else texts[0]
+    await exchange.send_json(_encode({"prompt": text, "text": text}))
