@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from itertools import count
 from pathlib import Path
 
 import radixway.bundled
@@ -90,14 +89,6 @@ class ScriptedEngine:
         self.config = EngineConfig()
         self.eos = min(self.tokenizer.eos_token_ids, key=lambda i: i != 2)
         self.script = self.tokenizer.encode(ANSWER, add_special_tokens=False)
-        self.hold_after = 10**9
-        self.fails_after: int | None = None
-        self.room = 10**9
-        self.running: dict[str, ScriptedGeneration] = {}
-        self.submitted: list[tuple[list[int], SamplingParams, str, int]] = []
-        self.aborted: list[str] = []
-        self.holding = asyncio.Event()
-        self.flushes = count()
         self.model_info = ModelInfo(
             name="radixway-guide",
             path=str(GUIDE),
@@ -110,6 +101,18 @@ class ScriptedEngine:
             parameters=1,
             weight_version="v7",
         )
+        self.reset()
+
+    def reset(self) -> None:
+        """As if new."""
+        self.hold_after = 10**9
+        self.fails_after: int | None = None
+        self.room = 10**9
+        self.running: dict[str, ScriptedGeneration] = {}
+        self.submitted: list[tuple[list[int], SamplingParams, str, int]] = []
+        self.aborted: list[str] = []
+        self.holding = asyncio.Event()
+        self.flushes = 0
 
     def submit(
         self,
@@ -137,7 +140,7 @@ class ScriptedEngine:
         return generation is not None
 
     def flush_cache(self) -> bool:
-        next(self.flushes)
+        self.flushes += 1
         return not self.running
 
     def stats(self) -> EngineStats:

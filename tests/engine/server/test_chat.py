@@ -9,6 +9,8 @@ import pytest
 from engine.server.scripted_engine import ANSWER, GUIDE
 from engine.server.served import Served
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 MODEL = "radixway-guide"
 HI: list[Any] = [{"role": "user", "content": "hi"}]
 
