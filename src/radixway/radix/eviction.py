@@ -1,90 +1,95 @@
-"""Which leaf goes first: orders as one-line keys, and the queue that keeps leaves in such an order."""
+"""Which leaf goes first: a queue that is in order at any time, so that an eviction never searches."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
 from typing import Any, Generic
 
 from radixway.radix.node import K, Node, P
 
-Order = Callable[[Node[Any, Any]], Any]
-"""Maps a node to its place in the order of eviction, smallest first. Never falls while the node lives."""
+Order = Callable[[Node[Any, Any]], int]
+"""Says which segment a node belongs to, from its `hits` and `priority`.
+
+Lower segments are evicted first, and in each the least recently used leaf. Both counts only rise and are
+never below a child's; the segment must rise with them.
+"""
 
 
 def lru(node: Node[Any, Any]) -> int:
-    """Least recently used first."""
-    return node.last_used
+    """Least recently used first: all nodes in one segment."""
+    return 0
 
 
-def lfu(node: Node[Any, Any]) -> tuple[int, int]:
-    """Least frequently used first, among equals the least recently used."""
-    return node.hits, node.last_used
+def slru(node: Node[Any, Any]) -> int:
+    """Segmented LRU: what no match ever came back to goes first."""
+    return 1 if node.hits else 0
 
 
-def slru(node: Node[Any, Any]) -> tuple[bool, int]:
-    """Segmented LRU: what was used at most once goes before what was used again."""
-    return node.hits > 1, node.last_used
+def lfu(node: Node[Any, Any]) -> int:
+    """Least frequently used first, frequency in powers of two: of 8 and 12 hits neither is the rarer."""
+    return node.hits.bit_length()
 
 
-def priority(node: Node[Any, Any]) -> tuple[int, int]:
-    """Lowest priority first, among equals the least recently used."""
-    return node.priority, node.last_used
+def priority(node: Node[Any, Any]) -> int:
+    """Lowest priority first."""
+    return node.priority
 
 
 class EvictionQueue(Generic[K, P]):
-    """Every leaf that may go, in order; kept while the tree changes, so that an eviction never scans it.
+    """All unpinned nodes, each in its segment, there in the order of their last use.
 
-    A lazy heap: a node has at most one entry, under the place it had when it was queued. Since places only
-    rise, the smallest entry whose place is still true is the smallest of all; one that has risen is put back,
-    one that is no longer an unpinned leaf is dropped.
+    A use of a path renews its nodes from the bottom up, so that a parent always stands behind its children:
+
+        next to go ─▶  leaf a ─ leaf b ─ parent of a and b ─ leaf c ─ …  ◀─ used last
+
+    The first node is therefore always a leaf. Keeping the order costs a few dict operations per node of a
+    path that is used; finding the first costs one look, plus one per segment.
     """
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._heap: list[tuple[Any, int, Node[K, P]]] = []
-        self._serial = 0  # breaks ties, so that nodes themselves are never compared
+        self._segments: dict[int, OrderedDict[Node[K, P], None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._heap)
+    def renew(self, node: Node[K, P]) -> None:
+        """Put `node` last in the segment it belongs to now, wherever it was before."""
+        segment = self._order(node)
+        if segment == node.segment:
+            self._segments[segment].move_to_end(node)
+        else:
+            self.discard(node)
+            self._segments.setdefault(segment, OrderedDict())[node] = None
+            node.segment = segment
 
-    def push(self, node: Node[K, P]) -> None:
-        """Queue a leaf that became evictable. Does nothing if it is queued already."""
-        if not node.queued:
-            node.queued = True
-            self._serial += 1
-            heappush(self._heap, (self._order(node), self._serial, node))
+    def put_first(self, node: Node[K, P]) -> None:
+        """Put `node` first in the segment it belongs to."""
+        self.renew(node)
+        self._segments[self._order(node)].move_to_end(node, last=False)
 
-    def pop(self) -> Node[K, P] | None:
-        """Take out the leaf that goes first, or None when nothing may go."""
-        heap = self._heap
-        while heap:
-            place, _, node = heappop(heap)
-            node.queued = False
-            if not is_evictable(node):
-                continue
-            if place == self._order(node):
-                return node
-            self.push(node)
-        return None
+    def discard(self, node: Node[K, P]) -> None:
+        """Take `node` out if it is in."""
+        if node.segment is not None:
+            segment = self._segments[node.segment]
+            del segment[node]
+            if not segment:
+                del self._segments[node.segment]
+            node.segment = None
 
-    def forget_departed(self, live: int) -> None:
-        """Drop entries of nodes that left the tree otherwise, once they outnumber the `live` nodes."""
-        if len(self._heap) > 2 * live:
-            self._heap = [entry for entry in self._heap if entry[2].attached]
-            heapify(self._heap)
+    def first(self) -> Node[K, P] | None:
+        """The leaf to evict next, or None when nothing may go."""
+        if not self._segments:
+            return None
+        return next(iter(self._segments[min(self._segments)]))
 
-    def check(self, leaves: set[Node[K, P]]) -> None:
-        """Assert that exactly the queued nodes have an entry each, every one of `leaves` among them."""
-        nodes = [node for _, _, node in self._heap]
-        assert len(set(nodes)) == len(nodes), "a node is queued twice"
-        assert all(node.queued for node in nodes), "an entry's node does not know that it is queued"
-        assert leaves <= set(nodes), "an evictable leaf is not queued"
-        for i, entry in enumerate(self._heap):
-            assert entry[0] <= self._order(entry[2]), "a node's place in the order fell"
-            assert i == 0 or self._heap[(i - 1) // 2] <= entry, "the heap is out of order"
-
-
-def is_evictable(node: Node[Any, Any]) -> bool:
-    """Whether the node is an unpinned leaf of the tree."""
-    return node.parent is not None and not node.pins and not node.children
+    def check(self, nodes: set[Node[K, P]]) -> None:
+        """Assert that exactly `nodes` are here, each in its segment and behind its children."""
+        queued = [(segment, node) for segment in sorted(self._segments) for node in self._segments[segment]]
+        position = {node: i for i, (_, node) in enumerate(queued)}
+        assert all(self._segments.values()), "an empty segment was left behind"
+        assert len(position) == len(queued), "a node is queued twice"
+        assert position.keys() <= nodes, "a node is queued that is pinned or gone"
+        assert position.keys() >= nodes, "an unpinned node is not queued"
+        for segment, node in queued:
+            assert segment == node.segment == self._order(node), "a node is in the wrong segment"
+            for child in node.children.values():
+                assert position[child] < position[node], "a node would be evicted before its child"

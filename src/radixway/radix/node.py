@@ -1,4 +1,4 @@
-"""What a radix tree is made of: nodes, the payloads they carry, and positions between them."""
+"""What a radix tree is made of: nodes, the payloads they carry, and positions on their edges."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Generic, Protocol, Self, TypeVar
 
 
 class Payload(Protocol):
-    """What an edge carries; cut and joined as the edge is. Lengths are strides of the key."""
+    """What an edge carries; cut and joined as the edge is. Lengths are in strides of the key."""
 
     def split(self, at: int) -> tuple[Self, Self]:
-        """The first `at` strides and the rest; `0 < at < strides of the edge`. Leaves `self` as it is."""
+        """The part for the first `at` strides and the part for the rest; `self` stays as it is."""
         ...
 
     def join(self, more: Self) -> Self:
@@ -24,48 +24,36 @@ P = TypeVar("P", bound=Payload)
 
 
 class Node(Generic[K, P]):
-    """One edge and the point where it ends.
+    """An edge, and the point where it ends.
 
         root ──"abcd"──▶ A ──"efgh"──▶ B        A.start, A.end = 0, 4
         0                4             8        B.start, B.end = 4, 8        (strides from the root)
 
-    While a node is in the tree, the key from the root to its end stays what it is: a split puts a new node
-    *above* it. (One exception: `RadixTree.grow` makes a leaf longer for the one owner that has it locked.)
+    For as long as a node is in the tree, the key from the root to its end stays what it is: an edge that is
+    split gets a new node for its *upper* part. One exception: `RadixTree.grow` makes a leaf longer for the
+    one owner that has it locked.
     """
 
-    __slots__ = (
-        "children",
-        "end",
-        "hits",
-        "key",
-        "last_used",
-        "parent",
-        "payload",
-        "pins",
-        "priority",
-        "queued",
-    )
+    __slots__ = ("children", "end", "hits", "key", "parent", "payload", "pins", "priority", "segment")
 
     key: K
-    """The slice of keys on this edge, a whole number of strides; empty on a root."""
+    """The part of the keys that is on this edge, in whole strides; empty on a root."""
     payload: P
-    """What the edge carries. A root has none (the attribute is unset)."""
+    """What the edge carries. A root has none: the attribute is unset."""
     parent: Node[K, P] | None
     """None on a root, and on a node that has left the tree."""
     children: dict[K, Node[K, P]]
-    """By the first stride of their edges."""
+    """By the first stride on their edges."""
     end: int
-    """Strides from the root to the end of this edge; 0 only on a root."""
+    """Strides from the root to the end of this edge; 0 on a root only."""
     pins: int
-    """Locks that end here + children that are pinned. A pinned node is never evicted."""
-    last_used: int
-    """Tick of the tree's logical clock; never below a child's."""
+    """Locks on this node, and one for each child that has pins. What has pins is never evicted."""
     hits: int
-    """How often a match was used here or below."""
+    """How many matches were used that ended here or below."""
     priority: int
-    """The highest among the insertions that went through here."""
-    queued: bool
-    """Whether the eviction queue holds an entry for this node."""
+    """The highest of the insertions that ended here or below."""
+    segment: int | None
+    """Where the eviction queue keeps this node; None while it is pinned."""
 
     def __init__(self, key: K, parent: Node[K, P] | None, end: int) -> None:
         self.key = key
@@ -73,10 +61,9 @@ class Node(Generic[K, P]):
         self.children = {}
         self.end = end
         self.pins = 0
-        self.last_used = 0
         self.hits = 0
         self.priority = 0
-        self.queued = False
+        self.segment = None
 
     @property
     def start(self) -> int:
@@ -90,11 +77,11 @@ class Node(Generic[K, P]):
 
     @property
     def attached(self) -> bool:
-        """Whether the node is (still) in a tree."""
+        """False once the node has left the tree; a root is always attached."""
         return self.parent is not None or self.end == 0
 
     def path(self) -> list[Node[K, P]]:
-        """The nodes from just below the root down to this one."""
+        """The nodes from the root, which is left out, down to this one."""
         nodes = []
         node = self
         while node.parent is not None:
@@ -102,6 +89,10 @@ class Node(Generic[K, P]):
             node = node.parent
         nodes.reverse()
         return nodes
+
+    def __repr__(self) -> str:
+        pins = f", pins {self.pins}" if self.pins else ""
+        return f"<{_excerpt(self.key)}, {self.start}–{self.end}{pins}>"
 
 
 class Root(Node[K, P]):
@@ -116,48 +107,59 @@ class Root(Node[K, P]):
         super().__init__(empty, None, 0)  # type: ignore[arg-type]  # mypy loses K here
         self.namespace = namespace
 
+    def __repr__(self) -> str:
+        return f"<root of {self.namespace!r}>"
+
 
 @dataclass(slots=True)
 class Match(Generic[K, P]):
-    """A position in the tree: how far a key was found.
+    """How far a key leads into the tree: a position at the end of a node or in the middle of its edge.
 
         root ──"abcd"──▶ A ──"efgh"──▶ B
 
-        match("abcd")      node A, length 4, inside 0      the whole of A
-        match("abcdef")    node B, length 6, inside 2      ends in the middle of B's edge
-        match("abcdXY")    node A, length 4, inside 0      A has no child that goes on with "X"
+        match("abcd")      node A, length 4, inside 0     ends where A does
+        match("abcdXY")    node A, length 4, inside 0     nothing goes on from A with "X"
+        match("abcdefXY")  node B, length 6, inside 2     ends in the middle of B's edge
 
-    It stays usable while the tree changes around it: splits and insertions do not move it; an eviction of its
-    node is seen (`node.attached`).
+    The tree may change around it: splits and insertions leave it true, an eviction shows in `node.attached`.
     """
 
     node: Node[K, P]
-    """The deepest node the match reached: its end, or the middle of its edge."""
+    """The node at or before whose end the match ends; a root if nothing matched."""
     length: int
     """Strides matched, counted from the root."""
 
     @property
     def inside(self) -> int:
-        """Strides matched of `node`'s edge when the match ends in the middle of it, else 0."""
+        """Strides matched of `node`'s edge if the match ends in the middle of it, else 0."""
         return self.length - self.node.start if self.length < self.node.end else 0
 
     def payloads(self) -> list[P]:
-        """The payloads from the root to here, the last one cut where the match ends; changes nothing."""
-        nodes = self.node.path()
-        while nodes and nodes[-1].start >= self.length:
-            nodes.pop()
-        parts = [node.payload for node in nodes]
-        if nodes and self.length < nodes[-1].end:
-            parts[-1] = parts[-1].split(self.length - nodes[-1].start)[0]
+        """What the edges from the root to here carry, the last one cut where the match ends."""
+        path = self.node.path()
+        while path and path[-1].start >= self.length:
+            path.pop()
+        parts = [node.payload for node in path]
+        if path and path[-1].end > self.length:
+            parts[-1] = parts[-1].split(self.length - path[-1].start)[0]
         return parts
 
 
 @dataclass(slots=True)
 class Insert(Match[K, P]):
-    """Where an inserted key ends (always at the end of `node`), and how much of it was there before.
+    """Where an inserted key ends, always the end of `node`, and how much of it had been there.
 
-    payload handed in   [0, existed) duplicates, dropped    [existed, …) stored in `node`
+    payload handed in    [0, existed) dropped: the tree has its own    [existed, …) kept
     """
 
     existed: int
-    """Strides of the inserted key that the tree already had."""
+    """Strides of the key handed in that the tree had already."""
+
+
+def _excerpt(key: str | bytes, longest: int = 8) -> str:
+    """The beginning of `key` for people: text as it is, bytes as the token ids that they are."""
+    if isinstance(key, str):
+        return repr(key if len(key) <= 5 * longest else key[: 5 * longest] + "…")
+    tokens = [int.from_bytes(key[i : i + 4], "little") for i in range(0, min(len(key), 4 * longest), 4)]
+    more = len(key) // 4 - len(tokens)
+    return " ".join(map(str, tokens)) + (f" … {more} more" if more > 0 else "")

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic
 
-from radixway.radix.eviction import EvictionQueue, Order, is_evictable, lru
+from radixway.radix.eviction import EvictionQueue, Order, lru
 from radixway.radix.node import Insert, K, Match, Node, P, Root
 
 
 class RadixTree(Generic[K, P]):
-    """A cache of sequences that share their prefixes.
+    """A cache of sequences that stores what they have in common once.
 
-    `width` is the number of key units that make one *stride*, the unit of every length here and the grid on
-    which edges are cut: 1 for text, `4 * page_size` for little-endian int32 token ids packed into bytes. A
-    key is taken up to its last whole stride. `order` says which leaf is evicted first.
+    `width` is the number of key units that make one *stride*: the unit of every length here, and the grid on
+    which edges are cut. It is 1 for text and `4 * page_size` for little-endian int32 token ids packed into
+    bytes. A key counts up to its last whole stride. `order` says which leaf is evicted first.
 
-    A namespace (tenant, LoRA, cache salt) is a root of its own; all share one order of eviction. Nothing here
-    is recursive, reads a clock or locks threads: one thread owns a tree.
+    A namespace (tenant, LoRA, cache salt) has a root of its own; the order of eviction is one for all.
+    Nothing here recurses, reads a clock or locks threads: a tree belongs to one thread.
     """
 
     def __init__(self, *, width: int = 1, order: Order = lru) -> None:
         if width < 1:
-            raise ValueError(f"width is the number of key units per stride and at least 1, not {width}")
+            raise ValueError(f"width is the number of key units in a stride and at least 1, not {width}")
         self.width = width
         self.size = 0
         """Strides in the tree."""
@@ -31,7 +31,6 @@ class RadixTree(Generic[K, P]):
         self._roots: dict[Hashable, Root[K, P]] = {}
         self._queue: EvictionQueue[K, P] = EvictionQueue(order)
         self._count = 0
-        self._clock = 0
 
     def __len__(self) -> int:
         """Nodes, roots not counted."""
@@ -50,33 +49,33 @@ class RadixTree(Generic[K, P]):
         touch: bool = True,
         after: Match[K, P] | None = None,
     ) -> Match[K, P]:
-        """Find the longest prefix of `key` in the tree. Never splits an edge or makes a node.
+        """Find the longest prefix of `key` that is in the tree. Splits nothing and adds nothing.
 
-        `touch` counts it as a use of that prefix (`last_used`, `hits`); a scheduler that only looks says no.
+        `touch` counts it as a use of that prefix (see `touch`); a scheduler that is only looking says False.
         `after`, an earlier match of the same key, makes it look only for what has come since.
         """
-        node = self._resume(after) if after is not None else None
-        if node is None:
-            node = self._roots.get(namespace) or Root(key[:0], namespace)
-        node, at = self._walk(node, key, node.end * self.width)
-        found = Match(node, at // self.width)
+        start = self._resume(after) if after is not None else None
+        if start is None:
+            start = self._roots.get(namespace) or Root(key[:0], namespace)
+        node, at = self._walk(start, key, start.end * self.width)
         if touch:
-            self.touch(found)
-        return found
+            self.touch(node)
+        return Match(node, at // self.width)
 
     def touch(self, where: Match[K, P] | Node[K, P]) -> None:
-        """Count one use of the path to `where`."""
-        self._clock += 1
-        node: Node[K, P] | None = where.node if isinstance(where, Match) else where
-        while node is not None:
-            node.last_used = self._clock
+        """Count one use of the path to `where`: a hit, and the most recent use, for each node on it."""
+        node = where.node if isinstance(where, Match) else where
+        renew = self._queue.renew
+        while (parent := node.parent) is not None:
             node.hits += 1
-            node = node.parent
+            if not node.pins:
+                renew(node)
+            node = parent
 
     def insert(self, key: K, payload: P, namespace: Hashable = None, *, priority: int = 0) -> Insert[K, P]:
-        """Store `key`; `payload` covers all of it, and the part that the tree did not have is kept.
+        """Store `key`. `payload` covers all of it; the part for what the tree did not have is kept.
 
-        Counts as recent use, not as a hit. The returned node ends exactly at the key's last whole stride.
+        Counts as the most recent use of the path, not as a hit. The node returned ends where the key ends.
         """
         root = self._roots.get(namespace)
         if root is None:
@@ -86,11 +85,11 @@ class RadixTree(Generic[K, P]):
         return self._insert(root, key, payload, priority)
 
     def grow(self, node: Node[K, P], key: K, payload: P) -> Insert[K, P]:
-        """Continue a locked node by `key`, and move the caller's lock to the end of it.
+        """Continue the locked `node` by `key`; the caller's lock moves to the end of it.
 
-        The same as inserting the longer sequence, locking it and unlocking `node`, but in time that depends
-        on the new part only; a leaf that nobody else has locked gets longer in place. `payload` and `existed`
-        count from the end of `node`.
+        Does what inserting the whole sequence, locking it and unlocking `node` would do, but in time that
+        depends on the new part only, and a leaf that nobody else has locked becomes longer in place instead
+        of getting a child. `payload`, and the `existed` of the answer, count from the end of `node`.
         """
         if isinstance(node, Root):
             grown = self.insert(key, payload, node.namespace)
@@ -110,178 +109,234 @@ class RadixTree(Generic[K, P]):
             node.end += strides
             self.size += strides
             self.locked_size += strides
-        self._refresh(node, node.priority)
         return Insert(node, node.end, existed=0)
 
     def lock(self, where: Match[K, P] | Node[K, P]) -> Node[K, P]:
-        """Keep the path to `where` from being evicted, until the returned node is unlocked.
+        """Keep the path to `where` from being evicted until `unlock` is called with the node returned.
 
-        Splits the edge if the match ends inside it. Work is proportional to the part of the path that no
-        other lock holds yet. Raises ValueError if that part of the tree has been evicted since.
+        Splits the edge if a match ends inside it. Takes time for that part of the path only that no other
+        lock holds. Raises ValueError if the node has been evicted in the meantime.
         """
-        locked = node = self._node_at(where) if isinstance(where, Match) else where
-        if not node.attached:
-            raise ValueError("this part of the tree has been evicted since it was matched: match again")
-        while node.parent is not None:
+        locked = self._node_at(where) if isinstance(where, Match) else where
+        if not locked.attached:
+            raise ValueError("this part of the tree was evicted after it was matched: match again")
+        node: Node[K, P] = locked
+        while (parent := node.parent) is not None:
             node.pins += 1
             if node.pins > 1:
                 break
-            self.locked_size += node.size
-            node = node.parent
+            self.locked_size += node.end - parent.end
+            self._queue.discard(node)
+            node = parent
         return locked
 
     def unlock(self, node: Node[K, P]) -> None:
-        """Take back one `lock`, which returned `node`."""
-        while node.parent is not None:
+        """Take back one lock. Counts as the most recent use of what it alone had kept, not as a hit."""
+        while (parent := node.parent) is not None:
             if not node.pins:
                 raise ValueError("this node is not locked")
             node.pins -= 1
             if node.pins:
                 break
-            self.locked_size -= node.size
-            if not node.children:
-                self._queue.push(node)
-            node = node.parent
+            self.locked_size -= node.end - parent.end
+            self._queue.renew(node)
+            node = parent
 
     def evict(self, strides: int) -> list[P]:
-        """Free `strides` strides of unlocked leaves, first in order first, and return their payloads.
+        """Free `strides` strides, or all that is not locked if that is less; return the payloads let go.
 
-        A leaf that holds more than is still needed loses its end only. Frees less if there is no more.
+        Leaves go in the queue's order; the last one loses only its end if that is enough.
         """
         freed: list[P] = []
         goal = self.size - strides
-        while self.size > goal and (leaf := self._queue.pop()) is not None:
-            surplus = leaf.size - (self.size - goal)
+        while self.size > goal and (leaf := self._queue.first()) is not None:
+            surplus = goal - (self.size - leaf.size)
             if surplus > 0:
-                self._split(leaf, surplus)
+                self._queue.put_first(self._split(leaf, surplus))
             freed.append(self._detach(leaf))
         return freed
 
     def remove(self, node: Node[K, P]) -> list[P]:
-        """Take `node` and all below it out of the tree, and return the payloads. Refuses what is locked."""
-        if not node.attached:
-            return []
-        if node.pins or (node.parent is None and any(child.pins for child in node.children.values())):
-            raise ValueError("something at or below this node is locked: unlock it first")
-        below = [n for n in _depth_first(node) if n.parent is not None]
-        freed = [self._detach(n) for n in reversed(below)]
-        self._queue.forget_departed(self._count)
-        return freed
+        """Take `node` and all below it out of the tree; return the payloads.
+
+        Raises ValueError, and removes nothing, if any of it is locked.
+        """
+        return self._remove(_depth_first(node))
 
     def clear(self, *namespaces: Hashable) -> list[P]:
-        """Remove all there is in `namespaces` (none named: in all), and return the payloads."""
-        freed: list[P] = []
-        for namespace in namespaces or list(self._roots):
-            root = self._roots.get(namespace)
-            if root is not None:
-                freed += self.remove(root)
-        return freed
+        """Remove all there is in `namespaces`, or in every one if none is named; return the payloads.
+
+        Raises ValueError, and removes nothing, if any of it is locked.
+        """
+        roots = [self._roots[name] for name in namespaces or self._roots if name in self._roots]
+        return self._remove(node for root in roots for node in _depth_first(root))
+
+    def nodes(self) -> Iterator[Node[K, P]]:
+        """Every node but the roots, parents before their children. The tree must not change meanwhile."""
+        for root in self._roots.values():
+            for child in root.children.values():
+                yield from _depth_first(child)
+
+    def __str__(self) -> str:
+        """The whole tree drawn, an only child right below its parent, so that a long chain stays narrow."""
+        lines = [f"{len(self)} nodes, {self.size} strides, {self.locked_size} locked"]
+        for root in self._roots.values():
+            stack: list[tuple[str, str, Node[K, P]]] = [("", "  ", root)]
+            while stack:
+                here, below, node = stack.pop()
+                lines.append(f"{here}{node!r}")
+                children = list(node.children.values())
+                if len(children) == 1:
+                    stack.append((below, below, children[0]))
+                elif children:
+                    stack.append((below + "└─ ", below + "   ", children.pop()))
+                    stack += [(below + "├─ ", below + "│  ", child) for child in reversed(children)]
+        return "\n".join(lines)
+
+    def check(self) -> None:
+        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        nodes = list(self.nodes())
+        for namespace, root in self._roots.items():
+            assert root.namespace == namespace, f"the root of {namespace!r} thinks it is {root.namespace!r}'s"
+            assert root.children, f"the root of {namespace!r} is empty and should be gone"
+            assert root.parent is None and root.end == 0 and not root.key, "a root has an edge"
+        for node in nodes:
+            assert node.key, "an edge is empty"
+            assert len(node.key) % self.width == 0, "an edge is not a whole number of strides"
+            assert node.size == len(node.key) // self.width, "a node's end is not where its edge ends"
+            for stride, child in node.children.items():
+                assert child.parent is node, "a child does not know its parent"
+                assert child.key[: self.width] == stride, (
+                    "a child is filed under another stride than its first"
+                )
+                assert child.hits <= node.hits, "a child has more hits than its parent"
+                assert child.priority <= node.priority, "a child has a higher priority than its parent"
+            pinned = sum(1 for child in node.children.values() if child.pins)
+            assert node.pins >= pinned, f"a node has {node.pins} pins and {pinned} pinned children"
+        assert self._count == len(nodes), f"{self._count} nodes were counted, {len(nodes)} are there"
+        size = sum(node.size for node in nodes)
+        assert self.size == size, f"the size is said to be {self.size} and is {size}"
+        locked = sum(node.size for node in nodes if node.pins)
+        assert self.locked_size == locked, f"the locked size is said to be {self.locked_size} and is {locked}"
+        self._queue.check({node for node in nodes if not node.pins})
 
     def _walk(self, node: Node[K, P], key: K, at: int) -> tuple[Node[K, P], int]:
-        """Go down from `node`, whose end is `at` key units deep, as far as `key` leads."""
-        width = self.width
-        while True:
+        """Go down from the end of `node`, where `key[at:]` begins, as far as the key leads.
+
+        Returns the last node reached and how many key units were found, `at` included.
+        """
+        width, end = self.width, len(key)
+        while at < end:
             child = node.children.get(key[at : at + width])
             if child is None:
-                return node, at
-            edge = child.key
-            if not key.startswith(edge, at):
-                return child, at + width * _common(edge, key, at, width)
+                break
             node = child
-            at += len(edge)
+            if not key.startswith(node.key, at):
+                return node, at + _common(node.key, key, at, width)
+            at += len(node.key)
+        return node, at
 
     def _resume(self, match: Match[K, P]) -> Node[K, P] | None:
-        """The deepest node that ends within `match`, or None if its part of the tree is gone."""
+        """The deepest node that ends within `match`; None if it would be a root or has been evicted."""
         node = match.node
-        if node.parent is None:
-            return None
         while node.end > match.length and node.parent is not None:
             node = node.parent
-        return node
+        return node if node.parent is not None else None
 
     def _node_at(self, match: Match[K, P]) -> Node[K, P]:
-        """The node that ends where `match` does, split off for it if need be."""
+        """The node that ends exactly where `match` does, split off for the purpose if need be."""
         node = match.node
         while node.parent is not None and node.parent.end >= match.length:
             node = node.parent
-        if match.length < node.end and node.parent is not None:
-            node = self._split(node, match.length - node.start)
+        if node.parent is not None and node.end > match.length:
+            node = self._split(node, match.length - node.parent.end)
         return node
 
     def _insert(self, top: Node[K, P], key: K, payload: P, priority: int) -> Insert[K, P]:
-        """Insert `key` below `top`."""
+        """Store `key` below `top`."""
         width = self.width
         strides = len(key) // width
         node, at = self._walk(top, key, 0)
         existed = at // width
-        depth = top.end + existed
-        if depth < node.end:
-            node = self._split(node, depth - node.start)
+        if top.end + existed < node.end:
+            node = self._split(node, top.end + existed - node.start)
         if existed < strides:
             leaf = Node(key[at : strides * width], node, top.end + strides)
             leaf.payload = payload.split(existed)[1] if existed else payload
+            leaf.priority = priority
             node.children[key[at : at + width]] = leaf
             self._count += 1
             self.size += strides - existed
             node = leaf
-        self._refresh(node, priority)
-        if existed < strides:
-            self._queue.push(node)
-        return Insert(node, node.end, existed)
-
-    def _refresh(self, node: Node[K, P] | None, priority: int) -> None:
-        """Count an insertion at the end of `node`."""
-        self._clock += 1
-        while node is not None:
-            node.last_used = self._clock
+        inserted = Insert(node, node.end, existed)
+        # A parent of a pinned node is pinned, and one of a prior node is as prior: no need to climb further.
+        while (parent := node.parent) is not None and (not node.pins or node.priority < priority):
             node.priority = max(node.priority, priority)
-            node = node.parent
+            if not node.pins:
+                self._queue.renew(node)
+            node = parent
+        return inserted
 
     def _split(self, node: Node[K, P], at: int) -> Node[K, P]:
-        """Cut `node`'s edge after `at` strides. A new node takes the upper part and is returned."""
+        """Cut the edge of `node` after `at` strides. A new node takes the upper part; it is not queued yet.
+
+        parent ──"abcdef"──▶ node        parent ──"ab"──▶ upper ──"cdef"──▶ node
+        """
         parent = node.parent
-        assert parent is not None
+        assert parent is not None, "a root has no edge"
         width, cut = self.width, at * self.width
-        upper: Node[K, P] = Node(node.key[:cut], parent, parent.end + at)
+        upper = Node(node.key[:cut], parent, parent.end + at)
         upper.payload, node.payload = node.payload.split(at)
-        parent.children[node.key[:width]] = upper
+        upper.pins = 1 if node.pins else 0
+        upper.hits = node.hits
+        upper.priority = node.priority
+        parent.children[upper.key[:width]] = upper
         node.key = node.key[cut:]
         node.parent = upper
         upper.children[node.key[:width]] = node
-        upper.pins = 1 if node.pins else 0
-        upper.last_used, upper.hits, upper.priority = node.last_used, node.hits, node.priority
         self._count += 1
         return upper
+
+    def _remove(self, nodes: Iterable[Node[K, P]]) -> list[P]:
+        """Take out `nodes`, given parents before children, but for roots, which go when they are empty."""
+        gone = [node for node in nodes if node.parent is not None]
+        if any(node.pins for node in gone):
+            raise ValueError("part of this is locked: unlock it first")
+        return [self._detach(node) for node in reversed(gone)]
 
     def _detach(self, leaf: Node[K, P]) -> P:
         """Take an unpinned leaf out of the tree."""
         parent = leaf.parent
-        assert parent is not None and is_evictable(leaf)
-        self.size -= leaf.size
+        assert parent is not None and not leaf.pins and not leaf.children, "only an unpinned leaf may go"
+        self._queue.discard(leaf)
         self._count -= 1
+        self.size -= leaf.end - parent.end
         del parent.children[leaf.key[: self.width]]
         leaf.parent = None
-        if is_evictable(parent):
-            self._queue.push(parent)
-        elif isinstance(parent, Root) and not parent.children:
+        if isinstance(parent, Root) and not parent.children:
             del self._roots[parent.namespace]
         return leaf.payload
 
 
 def _common(edge: K, key: K, at: int, width: int) -> int:
-    """How many strides `edge` and `key[at:]` have in common, at least one and not all, by bisection."""
-    low, high = 1, min(len(edge), len(key) - at) // width
-    while low < high:
-        middle = (low + high + 1) // 2
-        if edge.startswith(key[at + low * width : at + middle * width], low * width):
+    """How many key units `edge` and `key[at:]` have in common, in whole strides. The first is known to be.
+
+    Bisection on slices: every step is a memcmp, and there are a dozen of them, not thousands. What is before
+    `low` is equal; what is before `high` is not, or is more than there is.
+    """
+    low, high = width, (min(len(edge), len(key) - at) // width + 1) * width
+    while high - low > width:
+        middle = (low + high) // 2
+        middle -= middle % width
+        if edge.startswith(key[at + low : at + middle], low):
             low = middle
         else:
-            high = middle - 1
+            high = middle
     return low
 
 
 def _depth_first(top: Node[K, P]) -> Iterator[Node[K, P]]:
-    """Every node from `top` down, parents before children."""
+    """`top` and every node below it, parents before their children."""
     stack = [top]
     while stack:
         node = stack.pop()
