@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from book.conversations import Conversation, Teacher
 from book.evaluation import answer_all, evaluate, print_report
+from book.muon import Muon
 from book.offtopic import OffTopic
 from book.pages import read_pages
 from book.shape import CONTEXT, END_OF_TEXT, TURN_END, new_model, save, train_tokenizer
@@ -142,34 +143,36 @@ def train(options: argparse.Namespace) -> None:
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens", flush=True)
     encoder = Encoder(tokenizer, options.seed)
     stream = batches(Teacher(read_pages(), offtopic, options.seed), encoder, options.batch_tokens)
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
-        lr=options.rate,
-        betas=(0.9, 0.98),
-        fused=True,
-    )
+    inner = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
+    others = [p for name, p in model.named_parameters() if p.dim() < 2 or "embed" in name]
+    optimizers = [
+        Muon(inner, lr=options.rate),
+        torch.optim.AdamW(others, lr=options.rate / 8, betas=(0.9, 0.98)),
+    ]
+    base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     began, seen, mean = time.monotonic(), 0, 0.0
     model.train()
     for step in range(options.steps):
-        warm = min(1.0, (step + 1) / 150)
-        rate = options.rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps)))
-        for group in optimizer.param_groups:
-            group["lr"] = rate
+        share = min(1.0, (step + 1) / 50) * (
+            0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps))
+        )
+        for optimizer, rates in zip(optimizers, base_rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * share
         ids, weights = next(stream)
         loss = loss_of(model, ids, weights)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         seen += ids.numel()
         mean = loss.item() if step == 0 else 0.97 * mean + 0.03 * loss.item()
         if step % 20 == 19:
             spent = time.monotonic() - began
             left = spent / (step + 1) * (options.steps - step - 1)
             print(
-                f"step {step + 1}/{options.steps} loss {mean:.4f} rate {rate:.2e} "
+                f"step {step + 1}/{options.steps} loss {mean:.4f} rate {options.rate * share:.1e} "
                 f"{seen / spent:,.0f} tokens/s, {left / 60:.0f} min left",
                 flush=True,
             )
@@ -197,7 +200,7 @@ def main() -> None:
     )
     training.add_argument("--steps", type=int, default=4000)
     training.add_argument("--batch-tokens", type=int, default=2048)
-    training.add_argument("--rate", type=float, default=1.5e-3)
+    training.add_argument("--rate", type=float, default=0.02)
     training.add_argument("--layers", type=int, default=5)
     training.add_argument("--hidden", type=int, default=256)
     training.add_argument("--intermediate", type=int, default=704)

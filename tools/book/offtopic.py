@@ -7,6 +7,7 @@ import gzip
 import random
 from pathlib import Path
 
+from .pages import PAGES, is_chinese
 from .templates import OFF_TOPIC, TEMPLATES
 
 HERE = Path(__file__).parent
@@ -134,19 +135,11 @@ class OffTopic:
         )
 
 
-def is_chinese(text: str) -> bool:
-    """Whether an answer to `text` should be Chinese."""
-    chinese = sum("一" <= letter <= "鿿" for letter in text)
-    return chinese >= 2 and chinese * 4 >= sum(letter.isalpha() for letter in text)
-
-
 def _chinese_runs(text: str) -> list[str]:
     return "".join(letter if "一" <= letter <= "鿿" else " " for letter in text).split()
 
 
 def _words_of_the_book() -> set[str]:
-    text = "".join(
-        (HERE / name).read_text() for name in ("serving.txt", "product.txt", "smalltalk.txt")
-    ).lower()
+    text = "".join((HERE / name).read_text() for name in PAGES).lower()
     kept = "".join(letter if letter.isalpha() else " " for letter in text)
     return set(kept.split())

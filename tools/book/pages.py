@@ -9,7 +9,8 @@
     vs> a; a2 ~ b; b2 || 甲 ~ 乙          a comparison
     a> English answer || 中文回答         the answer of fact>, do> and vs>
 
-Of every list of four wordings or more the last is held out: asked in the evaluation, never trained on.
+`wordings.txt` adds more wordings by the page's key. Of every list of four wordings or more on the pages
+themselves the last is held out: asked in the evaluation, never trained on.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LANGUAGES = ("en", "zh")
+PAGES = ("serving.txt", "product.txt", "smalltalk.txt")
 
 
 @dataclass(slots=True)
@@ -44,11 +46,23 @@ def _list(text: str, separator: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
+def is_chinese(text: str) -> bool:
+    """Whether an answer to `text` should be Chinese."""
+    chinese = sum("一" <= letter <= "鿿" for letter in text)
+    return chinese >= 2 and chinese * 4 >= sum(letter.isalpha() for letter in text)
+
+
 def read_pages() -> list[Page]:
     """All pages of the book, in order; raises ValueError on a line it cannot place."""
     pages: list[Page] = []
-    for name in ("serving.txt", "product.txt", "smalltalk.txt"):
+    for name in PAGES:
         pages += _read(HERE / name, small_talk=name == "smalltalk.txt")
+    by_key = {page.key: page for page in pages}
+    for line in (HERE / "wordings.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            key, _, wordings = line.partition("::")
+            for wording in _list(wordings, "|"):
+                by_key[key.strip()].wordings["zh" if is_chinese(wording) else "en"].append(wording)
     keys = [page.key for page in pages]
     doubled = {key for key in keys if keys.count(key) > 1}
     if doubled:
