@@ -32,7 +32,7 @@ class EngineConfig(BaseModel):
     page_size: int = Field(default=16, ge=1, le=256)
     """Tokens per KV page, and the granularity at which prefixes are shared."""
     kv_tokens: int | None = Field(default=None, ge=1)
-    """Tokens the KV pool holds; by default what fits in `kv_memory_fraction`, up to 1,048,576 tokens."""
+    """Tokens the KV pool holds; by default what fits in `kv_memory_fraction`, up to 32 full contexts."""
     kv_memory_fraction: float = Field(default=0.25, gt=0, le=0.95)
     """Share of the memory that is free after loading the weights."""
     radix_cache: bool = True
@@ -43,7 +43,7 @@ class EngineConfig(BaseModel):
     max_running: int = Field(default=64, ge=1)
     """Most requests in one step's batch."""
     max_batch_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens computed in one step; longer prompts are computed in chunks. By default 512 on CPU, 4096 on CUDA."""
+    """Most tokens computed in one step; longer prompts come in chunks. By default 512 on CPU, 4096 on CUDA."""
     max_queued: int = Field(default=1024, ge=1)
     """Most requests that may wait; more are refused."""
     seed: int = 0

@@ -1,92 +1,107 @@
-"""The engine as others see it: submit token ids, iterate over outputs. The model runs in a thread of its own."""
+"""The engine as others see it: submit token ids, iterate over outputs. The model runs in its own thread.
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+    event loop                                    engine thread
+    submit, abort, aclose ──► inbox ────────────► between steps: add or end requests
+    Generation ◄── call_soon_threadsafe ◄──────── after each step: all its outputs at once
+
+Nothing else crosses. Neither waits for the other, so a long prefill never holds up the event loop.
+"""
+
+import asyncio
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from queue import SimpleQueue
+
+import torch
 
 from radixway.config.engine import EngineConfig
-from radixway.engine.request import Output, SamplingParams, TextStream
+from radixway.engine.build import build_core
+from radixway.engine.core import TextFactory
+from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
+from radixway.engine.info import EngineStats, ModelInfo
+from radixway.engine.load import Progress
+from radixway.engine.machine import usable_cores
+from radixway.engine.request import Output, Request, SamplingParams
 
-TextFactory = Callable[[SamplingParams], TextStream]
-"""Makes the `TextStream` of a request; the engine asks for one per request."""
+__all__ = ["Engine", "EngineStats", "Generation", "ModelInfo", "Progress", "TextFactory"]
 
-Progress = Callable[[str, float], None]
-"""Told (what is being done, share done in [0, 1]) while a model loads."""
+log = logging.getLogger(__name__)
 
-
-@dataclass(slots=True, frozen=True)
-class EngineStats:
-    """A snapshot of the engine's load and of what it has done since it started. Sizes are tokens."""
-
-    running: int
-    waiting: int
-    kv_total: int
-    kv_used: int
-    """Held by running requests (a shared prefix counted once)."""
-    kv_cached: int
-    """In the tree and not pinned: free as soon as someone needs it."""
-    prompt_tokens: int
-    cached_tokens: int
-    """Prompt tokens that were found in the cache and not computed."""
-    generated_tokens: int
-    requests: int
-    preemptions: int
-    evicted_tokens: int
-
-
-@dataclass(slots=True, frozen=True)
-class ModelInfo:
-    """What model this is, as `/get_model_info` and `/v1/models` tell it."""
-
-    name: str
-    path: str
-    architecture: str
-    dtype: str
-    device: str
-    vocab_size: int
-    context_length: int
-    """Most tokens of one request, prompt and answer together."""
-    eos_token_ids: frozenset[int]
-    parameters: int
-    weight_version: str
+Event = Output | EngineError
 
 
 class Generation:
-    """The outputs of one request, as an async iterator; `aclose()` (or cancelling the consumer) aborts it."""
+    """One request's outputs, as an async iterator; ends after the one that has `finish`.
 
-    request_id: str
+    `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
+    EngineError when the engine fails or stops.
+    """
 
-    def __aiter__(self) -> AsyncIterator[Output]:
-        raise NotImplementedError
+    def __init__(self, request: Request, leave: Callable[[], None]) -> None:
+        self.request_id = request.id
+        self._request = request
+        self._leave = leave
+        self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._ended = False
+
+    def __aiter__(self) -> "Generation":
+        return self
 
     async def __anext__(self) -> Output:
-        raise NotImplementedError
+        if self._ended:
+            raise StopAsyncIteration
+        try:
+            event = await self._events.get()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        if isinstance(event, EngineError):
+            self._ended = True
+            raise event
+        self._ended = event.finish is not None
+        return event
 
     async def aclose(self) -> None:
-        """Stop generating and free the pages now. Does nothing when the request has finished."""
-        raise NotImplementedError
+        """Stop generating; its pages are free before the next step. Does nothing once it has finished."""
+        if not self._ended:
+            self._ended = True
+            self._leave()
 
 
 class Engine:
     """Loads the model when made (blocking: seconds; `progress` is told), runs between `start()` and `stop()`.
 
-    `submit`, `abort`, `flush_cache` and `stats` are cheap and may be called from any thread; a `Generation` belongs to
-    the event loop it was submitted from.
+    `submit`, `abort`, `flush_cache` and `stats` are cheap and may be called from any thread; a `Generation`
+    belongs to the event loop it was submitted from.
     """
-
-    model_info: ModelInfo
 
     def __init__(
         self, config: EngineConfig, *, text: TextFactory | None = None, progress: Progress | None = None
     ) -> None:
-        raise NotImplementedError
+        self.config = config
+        self._threads = config.threads or usable_cores()
+        torch.set_num_threads(self._threads)
+        self._core = build_core(config, text, progress)
+        self.model_info: ModelInfo = self._core.model_info
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._generations: dict[str, Generation] = {}
+        self._thread = threading.Thread(target=self._run, name="radixway-engine", daemon=True)
+        self._stopped = False
 
     def start(self) -> None:
         """Start the step loop's thread."""
-        raise NotImplementedError
+        self._thread.start()
 
     def stop(self) -> None:
-        """Abort what runs, end the thread and wait for it. Safe to call twice."""
-        raise NotImplementedError
+        """End what runs (its streams raise `EngineStopped`), and wait for the thread. Safe to call twice."""
+        self._stopped = True
+        if self._thread.is_alive():
+            self._inbox.put(None)
+            self._thread.join()
 
     def submit(
         self,
@@ -101,15 +116,115 @@ class Engine:
 
         Raises `ContextTooLong` or another `InvalidRequest` (4xx), `QueueFull` (429) or `EngineStopped` (503).
         """
-        raise NotImplementedError
+        self._check_running()
+        taken = len(self._generations)
+        if taken >= self.config.max_running + self.config.max_queued:
+            raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
+        name = request_id or uuid.uuid4().hex
+        if name in self._generations:
+            raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
+        request = self._core.request(name, prompt_ids, params, namespace, priority)
+        generation = Generation(request, partial(self._leave, name))
+        self._generations[name] = generation
+        self._inbox.put(partial(self._add, generation))
+        if self._stopped:  # since the check; the thread may be past answering
+            del self._generations[name]
+            raise EngineStopped("the engine was stopped")
+        return generation
 
     def abort(self, request_id: str) -> bool:
         """End a request now; its stream gets a last output with finish `abort`. False if there is none."""
-        raise NotImplementedError
+        generation = self._generations.get(request_id)
+        if generation is not None:
+            self._inbox.put(partial(self._abort, generation))
+        return generation is not None
 
     def flush_cache(self) -> bool:
         """Drop every cached prefix. False (and nothing dropped) while requests run or wait."""
-        raise NotImplementedError
+        self._check_running()
+        if self._generations:
+            return False
+        self._inbox.put(self._core.flush_cache)
+        return True
 
     def stats(self) -> EngineStats:
-        raise NotImplementedError
+        """Raises `EngineStopped` when the engine does not run."""
+        self._check_running()
+        return self._core.stats()
+
+    def _check_running(self) -> None:
+        if self._stopped or not self._thread.is_alive():
+            raise EngineStopped("the engine is not running")
+
+    def _leave(self, request_id: str) -> None:
+        """Nobody listens to this request any more."""
+        generation = self._generations.pop(request_id, None)
+        if generation is not None:
+            self._inbox.put(partial(self._abort, generation))
+
+    # Below: the engine thread.
+
+    def _run(self) -> None:
+        torch.set_num_threads(self._threads)  # OpenMP keeps the number per thread
+        while self._take_inbox():
+            try:
+                outputs = self._core.step()
+            except Exception as error:  # whatever it is, the engine goes on for others
+                log.exception("a step failed; its requests are dropped")
+                self._core.reset()
+                self._fail(GenerationFailed(f"the engine failed: {error}"))
+            else:
+                self._deliver(outputs)
+        self._fail(EngineStopped("the engine was stopped"))
+
+    def _take_inbox(self) -> bool:
+        """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""
+        while self._inbox.qsize() or not self._core.busy:
+            task = self._inbox.get()
+            if task is None:
+                return False
+            task()
+        return True
+
+    def _add(self, generation: Generation) -> None:
+        if self._generations.get(generation.request_id) is generation:
+            self._core.add(generation._request)
+
+    def _abort(self, generation: Generation) -> None:
+        output = self._core.abort(generation._request)
+        if output is not None:
+            self._deliver([output])
+
+    def _deliver(self, outputs: Iterable[Output]) -> None:
+        """Give outputs to those who (still) listen."""
+        events = []
+        for output in outputs:
+            name = output.request_id
+            listening = (
+                self._generations.get(name) if output.finish is None else self._generations.pop(name, None)
+            )
+            if listening is not None:
+                events.append((listening, output))
+        self._send(events)
+
+    def _fail(self, error: EngineError) -> None:
+        """Tell everyone."""
+        failed, self._generations = self._generations, {}
+        self._send((generation, error) for generation in failed.values())
+
+    def _send(self, events: "Iterable[tuple[Generation, Event]]") -> None:
+        """Cross to the event loops: one call for each, however many events."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Generation, Event]]] = {}
+        for generation, event in events:
+            by_loop.setdefault(generation._loop, []).append((generation, event))
+        for loop, its_events in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_push, its_events)
+            except RuntimeError:  # the loop was closed: nobody listens there any more
+                for generation, _ in its_events:
+                    self._leave(generation.request_id)
+
+
+def _push(events: "list[tuple[Generation, Event]]") -> None:
+    for generation, event in events:
+        generation._events.put_nowait(event)

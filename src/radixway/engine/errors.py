@@ -50,5 +50,9 @@ class QueueFull(EngineError):
     """More requests wait than `max_queued` allows; try again later."""
 
 
+class GenerationFailed(EngineError):
+    """A step of the engine failed, and with it the requests that were in it; the engine goes on."""
+
+
 class EngineStopped(EngineError):
     """The engine is not running (not started, stopped, or its step loop died)."""

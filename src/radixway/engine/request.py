@@ -6,21 +6,27 @@ A `Request` is one idea: a token array, a page list and a position in the tree.
     KV       [ in the tree | own pages | not computed yet ]
              0          shared      computed      len(tokens)
 
-One step advances a request by `k` tokens; if that reaches the end of `tokens`, one more is sampled. Decoding is
-k = 1, a chunk of prefill is k > 1, and a preempted request is one whose `computed` was set back to 0: no flags.
+One step advances a request by `k` tokens; if that reaches the end of `tokens`, one more is sampled. Decoding
+is k = 1, a chunk of prefill is k > 1, and a preempted request is one whose `computed` was set back to 0:
+there are no flags.
 """
 
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from radixway.engine.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from radixway.engine.cache import Pages
+    from radixway.engine.sampler import Seen
+    from radixway.radix import Match, Node
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SamplingParams:
-    """How to continue one prompt. Raises `InvalidRequest` (a ValueError) naming the field that is out of range."""
+    """How to continue one prompt. Raises `InvalidRequest` (a ValueError) naming the field that is wrong."""
 
     max_tokens: int | None = None
     """Most tokens to sample; None: as many as the context holds."""
@@ -70,7 +76,7 @@ class SamplingParams:
         _require(
             all(t >= 0 for t in self.stop_token_ids), "stop_token_ids", set(self.stop_token_ids), "ids >= 0"
         )
-        _require(all(t >= 0 for t in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0")
+        _require(all(i >= 0 for i in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0")
         finite = all(abs(b) <= 1e4 for b in self.logit_bias.values())
         _require(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
         _require(self.logprobs is None or 0 <= self.logprobs <= 100, "logprobs", self.logprobs, "in [0, 100]")
@@ -83,7 +89,7 @@ def _require(holds: bool, name: str, value: object, bound: str) -> None:
 
 @dataclass(slots=True, frozen=True)
 class FinishReason:
-    """Why an answer ended: `stop` (by the token id or string in `matched`), `length`, or `abort` (`message`)."""
+    """Why an answer ended: `stop` (at the token id or string in `matched`), `length`, `abort` (`message`)."""
 
     type: Literal["stop", "length", "abort"]
     matched: int | str | None = None
@@ -94,8 +100,8 @@ class FinishReason:
 class TokenLogprob:
     """The natural-log probability of one token under the model itself.
 
-    Taken from the plain log-softmax of the logits, before penalties, bias, temperature and truncation, as vLLM
-    (`raw_logprobs`) and SGLang report it: it says what the model thought, not what the sampler made of it.
+    Taken from the plain log-softmax of the logits, before penalties, bias, temperature and truncation (vLLM's
+    default, `raw_logprobs`): it says what the model thought, not what the sampler made of it.
     """
 
     token_id: int
@@ -106,7 +112,7 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class Output:
-    """What one step added to one request. Deltas: concatenate `token_ids`, `logprobs` and `text` over a stream."""
+    """What one step added to one request: concatenate `token_ids`, `logprobs` and `text` over a stream."""
 
     request_id: str
     token_ids: list[int]
@@ -123,7 +129,7 @@ class Output:
 
 
 class TextStream(Protocol):
-    """One request's tokens as text, as they come (`engine/text.py` has the real one). Runs in the engine thread."""
+    """One request's tokens as text, as they come, in the engine thread. `text.AnswerText` is the real one."""
 
     @property
     def matched(self) -> str | None:
@@ -139,7 +145,7 @@ class TextStream(Protocol):
         """What was still held back; no more tokens will come."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Request:
     """One request inside the engine. Only the scheduler and the cache move its position."""
 
@@ -151,14 +157,16 @@ class Request:
     """Requests share cached prefixes only within one namespace (`cache_salt`, LoRA)."""
     priority: int = 0
     """Higher is admitted earlier and preempted later."""
-    text: TextStream | None = None
+    arrival: int = 0
+    """Place in the order of submission (a logical clock)."""
     prompt_len: int = 0
     max_len: int = 0
     """`len(tokens)` at which the answer ends by length."""
     stop_ids: frozenset[int] = frozenset()
     """Token ids that end the answer: those asked for and, unless ignored, end-of-sequence."""
-    arrival: int = 0
-    """Place in the order of submission (a logical clock)."""
+    seed: int = 0
+    """`params.seed`, or one drawn for it."""
+    text: TextStream | None = None
 
     computed: int = 0
     """tokens[:computed] have their KV in `pages`."""
@@ -166,20 +174,33 @@ class Request:
     """tokens[:shared] belong to the tree (a whole number of pages, pinned through `node`)."""
     pages: "array[int]" = field(default_factory=lambda: array("i"))
     """Ids of the pool's pages that hold tokens[:computed], and room for what this step computes."""
-    node: Any = None
+    node: "Node[bytes, Pages] | None" = None
     """The deepest tree node it pins; None while it waits."""
+    match: "Match[bytes, Pages] | None" = None
+    """Where the cache last found its prefix, while it waits."""
+    passed: int = 0
+    """How many requests that came later were admitted before it."""
     cached_tokens: int = -1
     """See `Output.cached_tokens`; -1 until first admitted."""
+    seen: "Seen | None" = None
+    """What the sampler remembers for penalties."""
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:
         self.prompt_len = self.prompt_len or len(self.tokens)
+        self.max_len = self.max_len or self.prompt_len + (self.params.max_tokens or 0)
 
     @property
     def completion_tokens(self) -> int:
+        """Tokens sampled so far."""
         return len(self.tokens) - self.prompt_len
 
     @property
     def remaining(self) -> int:
         """Tokens that still need KV: 1 while decoding, more while (re)computing a prompt."""
         return len(self.tokens) - self.computed
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Sorts the requests that come first to the front: by priority, then by arrival."""
+        return -self.priority, self.arrival

@@ -1,0 +1,80 @@
+"""From the configuration to an engine core: find the model, suit the machine, load, size the KV pool."""
+
+import torch
+
+from radixway.config.engine import EngineConfig
+from radixway.engine.architecture import Architecture, read_architecture
+from radixway.engine.attention import best_attention
+from radixway.engine.cache import PrefixCache
+from radixway.engine.core import Core, TextFactory
+from radixway.engine.errors import EngineError
+from radixway.engine.info import ModelInfo
+from radixway.engine.load import Checkpoint, Dummy, Progress, find_model, load_model
+from radixway.engine.machine import choose_device, choose_dtype, free_memory
+from radixway.engine.pool import KVStore, PagePool
+from radixway.engine.runner import Runner
+from radixway.engine.scheduler import Scheduler
+
+MOST_CONTEXTS = 32
+"""By default the pool holds no more than this many full contexts, however much memory there is."""
+
+BATCH_TOKENS = {"cpu": 512, "cuda": 4096}
+"""Default `max_batch_tokens`: enough rows to keep the device busy, few enough to keep steps short."""
+
+
+def build_core(
+    config: EngineConfig, text: TextFactory | None = None, progress: Progress | None = None
+) -> Core:
+    """Load the model (blocking, seconds; `progress` is told) and everything around it. Raises EngineError."""
+    progress = progress or (lambda what, share: None)
+    directory = find_model(config.model, config.revision, progress)
+    shape = read_architecture(directory)
+    device = choose_device(config.device)
+    dtype = choose_dtype(config.dtype, device)
+    length = config.context_length or shape.context_length
+    if length > shape.context_length:
+        raise EngineError(f"context_length {length} is more than the model's own {shape.context_length}")
+    source = Dummy(shape, config.seed) if config.load_format == "dummy" else Checkpoint(directory)
+    model = load_model(source, shape, dtype, device, length, progress)
+
+    pages = _pool_pages(config, shape, dtype, device, length)
+    store = KVStore(shape, pages, config.page_size, dtype, device)
+    name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
+    info = ModelInfo(
+        name=config.served_model_name or name,
+        path=str(directory),
+        architecture=shape.name,
+        dtype=str(dtype).removeprefix("torch."),
+        device=device.type,
+        vocab_size=shape.vocab_size,
+        context_length=min(length, pages * config.page_size),
+        eos_token_ids=frozenset(i for i in shape.eos_token_ids if i < shape.vocab_size),
+        parameters=shape.parameters,
+        weight_version=config.weight_version,
+    )
+
+    def new_scheduler() -> Scheduler:
+        return Scheduler(
+            PrefixCache(PagePool(pages), config.page_size, enabled=config.radix_cache),
+            max_running=config.max_running,
+            max_batch_tokens=config.max_batch_tokens or BATCH_TOKENS[device.type],
+            order=config.schedule,
+        )
+
+    runner = Runner(model, best_attention(store, device), config.page_size)
+    return Core(info, runner, new_scheduler, text=text, seed=config.seed)
+
+
+def _pool_pages(
+    config: EngineConfig, shape: Architecture, dtype: torch.dtype, device: torch.device, length: int
+) -> int:
+    """Pages of the pool: as many as were asked for, or as fit the given share of the free memory."""
+    if config.kv_tokens is not None:
+        return -(-config.kv_tokens // config.page_size)
+    page_bytes = KVStore.bytes_per_token(shape, dtype) * config.page_size
+    budget = int(free_memory(device) * config.kv_memory_fraction)
+    pages = min(budget // page_bytes, MOST_CONTEXTS * -(-length // config.page_size))
+    if pages < 1:
+        share = f"{config.kv_memory_fraction:.0%} of the free memory"
+        raise EngineError(f"no KV page of {page_bytes} bytes fits in {share}; free some, or give kv_tokens")
+    return pages

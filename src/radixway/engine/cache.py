@@ -1,0 +1,166 @@
+"""The radix cache: which pages hold which tokens, shared by every request with the same beginning.
+
+A request's pages, over its life (`s` and `c` are `request.shared` and `request.computed`):
+
+    [0, s)   in the tree, pinned by this request (and perhaps by others): never written again
+    [s, c)   its own; published to the tree when a page is full
+    [c, …)   its own, room for what is computed next
+
+Finishing, aborting and preempting are the same: publish the full pages, unpin, give the rest back.
+"""
+
+from array import array
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from radixway.engine.pool import PagePool
+from radixway.engine.request import Request
+from radixway.radix import Node, RadixTree
+
+
+@dataclass(slots=True, frozen=True)
+class Pages:
+    """What an edge of the tree carries: one page id per stride."""
+
+    ids: "array[int]"
+
+    def split(self, at: int) -> tuple["Pages", "Pages"]:
+        """The first `at` pages and the rest."""
+        return Pages(self.ids[:at]), Pages(self.ids[at:])
+
+    def join(self, more: "Pages") -> "Pages":
+        """These pages and then `more`."""
+        return Pages(self.ids + more.ids)
+
+
+class PrefixCache:
+    """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared."""
+
+    def __init__(self, pool: PagePool, page_size: int, *, enabled: bool = True) -> None:
+        self.pool = pool
+        self.page_size = page_size
+        self.enabled = enabled
+        self.evicted_pages = 0
+        self._tree: RadixTree[bytes, Pages] = RadixTree(width=4 * page_size)
+
+    @property
+    def cached(self) -> int:
+        """Pages that are in the tree only: free as soon as someone needs them."""
+        return self._tree.evictable_size
+
+    @property
+    def available(self) -> int:
+        """Pages that could be taken now, free or by eviction."""
+        return self.pool.free + self._tree.evictable_size
+
+    def pages(self, tokens: int) -> int:
+        """How many pages hold this many tokens."""
+        return -(-tokens // self.page_size)
+
+    def look(self, request: Request) -> int:
+        """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them.
+
+        Never all of them: the last token is always computed, for its logits.
+        """
+        if not self.enabled:
+            return 0
+        key = request.tokens[:-1].tobytes()
+        request.match = self._tree.match(key, request.namespace, touch=False, after=request.match)
+        return request.match.length * self.page_size
+
+    def next_page(self, request: Request, cached: int) -> Hashable:
+        """What a request that has `cached` tokens in the tree will want to find there next, or put there.
+
+        Equal for two requests just when one could use what the other computes; None if nothing can be shared.
+        """
+        tokens = request.tokens[cached : cached + self.page_size]
+        if len(tokens) < self.page_size or cached >= request.prompt_len:
+            return None
+        where = request.match.node if request.match is not None else request.node
+        return (id(where) if cached else request.namespace), cached, tokens.tobytes()
+
+    def pin(self, request: Request) -> None:
+        """Start a waiting request from what is cached of it, which is then kept until `release`."""
+        if not self.enabled:
+            return
+        self.look(request)
+        match = request.match
+        assert match is not None
+        self._tree.touch(match)
+        request.node = self._tree.lock(match)
+        request.match = None
+        for part in match.payloads():
+            request.pages.extend(part.ids)
+        request.computed = request.shared = match.length * self.page_size
+
+    def extend(self, request: Request, length: int) -> bool:
+        """Give a request the pages for tokens[:length], evicting if need be. False: there are not enough."""
+        missing = self.pages(length) - len(request.pages)
+        if missing <= 0:
+            return True
+        if missing > self.available:
+            return False
+        if missing > self.pool.free:
+            for part in self._tree.evict(missing - self.pool.free):
+                self.pool.give_back(part.ids)
+                self.evicted_pages += len(part.ids)
+        request.pages.extend(self.pool.take(missing))
+        return True
+
+    def publish(self, request: Request) -> None:
+        """Put the request's full pages into the tree, for others to find.
+
+        Where the tree has a page for the same tokens already (someone else was faster), the request goes on
+        with the tree's page and its own is given back.
+        """
+        start, stop = request.shared // self.page_size, request.computed // self.page_size
+        if not self.enabled or start == stop:
+            return
+        assert request.node is not None
+        key = request.tokens[request.shared : stop * self.page_size].tobytes()
+        own = request.pages[start:stop]
+        grown = self._tree.grow(request.node, key, Pages(own))
+        if grown.existed:
+            ours = own[: grown.existed]
+            theirs = _ids_up_to(grown.node, start)[: grown.existed]
+            request.pages[start : start + grown.existed] = theirs
+            self.pool.give_back(ours)
+        request.node = grown.node
+        request.shared = stop * self.page_size
+
+    def release(self, request: Request) -> None:
+        """Take everything from a request; what it computed stays cached while there is room."""
+        self.publish(request)
+        if request.node is not None:
+            self._tree.unlock(request.node)
+            request.node = None
+        self.pool.give_back(request.pages[request.shared // self.page_size :])
+        request.pages = array("i")
+        request.computed = request.shared = 0
+
+    def clear(self) -> None:
+        """Forget everything. No request may be running."""
+        for part in self._tree.clear():
+            self.pool.give_back(part.ids)
+
+    def check(self, running: Iterable[Request]) -> None:
+        """Recompute all accounts: free + cached + in use = total, no page twice, no request astray."""
+        self._tree.check()
+        own = []
+        for request in running:
+            first = request.shared // self.page_size
+            own.append(request.pages[first:])
+            assert request.shared <= request.computed <= len(request.pages) * self.page_size
+            if request.node is not None:
+                assert request.node.pins and request.node.end == first
+                assert _ids_up_to(request.node, 0) == request.pages[:first]
+        self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
+
+
+def _ids_up_to(node: Node[bytes, Pages], start: int) -> "array[int]":
+    """The page ids from page `start` of the sequence to the end of `node`."""
+    parts = []
+    while node.parent is not None and node.end > start:
+        parts.append(node.payload.ids[max(0, start - node.start) :])
+        node = node.parent
+    return array("i", [page for part in reversed(parts) for page in part])

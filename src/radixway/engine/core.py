@@ -1,0 +1,190 @@
+"""The engine without threads: requests in, one step at a time, outputs out."""
+
+import random
+from array import array
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+
+from radixway.engine.errors import ContextTooLong, InvalidRequest
+from radixway.engine.info import EngineStats, ModelInfo
+from radixway.engine.request import FinishReason, Output, Request, SamplingParams, TextStream, TokenLogprob
+from radixway.engine.runner import Runner
+from radixway.engine.sampler import sample
+from radixway.engine.scheduler import Scheduler
+
+TextFactory = Callable[[SamplingParams], TextStream]
+"""Makes the `TextStream` of a request; the engine asks for one per request."""
+
+
+class Core:
+    """Scheduler, model and sampler, put together. One thread calls `add`, `abort`, `step` and `reset`."""
+
+    def __init__(
+        self,
+        model_info: ModelInfo,
+        runner: Runner,
+        new_scheduler: Callable[[], Scheduler],
+        *,
+        text: TextFactory | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model_info = model_info
+        self.scheduler = new_scheduler()
+        self._runner = runner
+        self._new_scheduler = new_scheduler
+        self._text = text
+        self._arrivals = count(1)
+        self._seeds = random.Random(seed)
+        self._requests = self._prompt_tokens = self._cached_tokens = self._generated_tokens = 0
+
+    def request(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        namespace: str,
+        priority: int,
+    ) -> Request:
+        """A new request, checked. Raises `InvalidRequest`. May be called from any thread."""
+        info = self.model_info
+        size, limit = len(prompt_ids), info.context_length
+        if not size:
+            raise InvalidRequest("prompt", "the prompt has no tokens; it needs at least one")
+        if size + (1 if params.max_tokens is None else params.max_tokens) > limit:
+            raise ContextTooLong(size, params.max_tokens, limit)
+        _check_ids("prompt", prompt_ids, info.vocab_size)
+        _check_ids("stop_token_ids", params.stop_token_ids, info.vocab_size)
+        _check_ids("logit_bias", params.logit_bias.keys(), info.vocab_size)
+        if params.stop and self._text is None:
+            raise InvalidRequest("stop", "this engine has no tokenizer, so it cannot see stop strings")
+        return Request(
+            id=request_id,
+            tokens=array("i", prompt_ids),
+            params=params,
+            namespace=namespace,
+            priority=priority,
+            arrival=next(self._arrivals),
+            max_len=limit if params.max_tokens is None else size + params.max_tokens,
+            stop_ids=params.stop_token_ids | (frozenset() if params.ignore_eos else info.eos_token_ids),
+            seed=params.seed if params.seed is not None else self._seeds.getrandbits(63),
+            text=self._text(params) if self._text is not None else None,
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether `step` has something to do."""
+        return bool(self.scheduler.running or self.scheduler.waiting)
+
+    def add(self, request: Request) -> None:
+        """Queue a request."""
+        self._requests += 1
+        self.scheduler.add(request)
+
+    def abort(self, request: Request, message: str = "aborted") -> Output | None:
+        """End a request, free its pages, and make its last output; None if it has finished already."""
+        if request.finish is not None:
+            return None
+        return self._end(request, FinishReason("abort", message=message), [], [])
+
+    def step(self) -> list[Output]:
+        """Compute one batch; the outputs of the requests that got a token."""
+        work = self.scheduler.schedule()
+        if not work:
+            return []
+        logits, requests = self._runner.run(work)
+        samples = sample(logits, requests)
+        self.scheduler.advance(work)
+        return [
+            self._accept(request, drawn.token_id, drawn.logprob)
+            for request, drawn in zip(requests, samples, strict=True)
+        ]
+
+    def flush_cache(self) -> None:
+        """Forget every cached prefix. No request may be running."""
+        self.scheduler.cache.clear()
+
+    def reset(self) -> None:
+        """Drop all requests and everything cached: after an error nothing of it is to be trusted."""
+        self.scheduler = self._new_scheduler()
+
+    def stats(self) -> EngineStats:
+        """May be called from any thread; then single numbers are right, and sums nearly."""
+        scheduler = self.scheduler
+        cache, page = scheduler.cache, scheduler.cache.page_size
+        return EngineStats(
+            running=len(scheduler.running),
+            waiting=len(scheduler.waiting),
+            kv_total=cache.pool.total * page,
+            kv_used=(cache.pool.total - cache.available) * page,
+            kv_cached=cache.cached * page,
+            prompt_tokens=self._prompt_tokens,
+            cached_tokens=self._cached_tokens,
+            generated_tokens=self._generated_tokens,
+            requests=self._requests,
+            preemptions=scheduler.preemptions,
+            evicted_tokens=cache.evicted_pages * page,
+        )
+
+    def _accept(self, request: Request, token: int, logprob: TokenLogprob | None) -> Output:
+        """Append a sampled token to its request, and see whether that ends it."""
+        if not request.completion_tokens:
+            self._prompt_tokens += request.prompt_len
+            self._cached_tokens += request.cached_tokens
+        if len(request.tokens) >= request.max_len:  # max_tokens is 0: only the prompt was wanted
+            return self._end(request, FinishReason("length"), [], [])
+        if token < 0:
+            message = "the model's output is not a number; are its weights whole?"
+            return self._end(request, FinishReason("abort", message=message), [], [])
+        request.tokens.append(token)
+        self._generated_tokens += 1
+        logprobs = [logprob] if logprob is not None else []
+        finish, text = None, ""
+        if token in request.stop_ids:
+            finish = FinishReason("stop", token)
+        if request.text is not None and (finish is None or request.params.include_stop):
+            text = request.text.push([token])
+            if request.text.matched is not None:
+                finish = FinishReason("stop", request.text.matched)
+        if finish is None and len(request.tokens) >= request.max_len:
+            finish = FinishReason("length")
+        if finish is not None:
+            return self._end(request, finish, [token], logprobs, text)
+        return self._output(request, [token], logprobs, text)
+
+    def _end(
+        self,
+        request: Request,
+        finish: FinishReason,
+        token_ids: list[int],
+        logprobs: list[TokenLogprob],
+        text: str = "",
+    ) -> Output:
+        request.finish = finish
+        self.scheduler.finish(request)
+        if request.text is not None:
+            text += request.text.finish()
+        return self._output(request, token_ids, logprobs, text)
+
+    def _output(
+        self, request: Request, token_ids: list[int], logprobs: list[TokenLogprob], text: str
+    ) -> Output:
+        return Output(
+            request_id=request.id,
+            token_ids=token_ids,
+            logprobs=logprobs,
+            text=text,
+            finish=request.finish,
+            prompt_tokens=request.prompt_len,
+            cached_tokens=max(0, request.cached_tokens),
+            completion_tokens=request.completion_tokens,
+            weight_version=self.model_info.weight_version,
+        )
+
+
+def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
+    """Raises `InvalidRequest` for an id the model does not have."""
+    if ids and (min(ids) < 0 or max(ids) >= vocabulary):
+        wrong = next(i for i in ids if not 0 <= i < vocabulary)
+        raise InvalidRequest(
+            field, f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
+        )

@@ -1,0 +1,40 @@
+"""What the engine tells about itself: its load, and its model."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class EngineStats:
+    """A snapshot of the engine's load and of what it has done since it started. Sizes are tokens."""
+
+    running: int
+    waiting: int
+    kv_total: int
+    kv_used: int
+    """Held by running requests (a shared prefix counted once)."""
+    kv_cached: int
+    """In the tree and not pinned: free as soon as someone needs it."""
+    prompt_tokens: int
+    cached_tokens: int
+    """Prompt tokens that were found in the cache and not computed."""
+    generated_tokens: int
+    requests: int
+    preemptions: int
+    evicted_tokens: int
+
+
+@dataclass(slots=True, frozen=True)
+class ModelInfo:
+    """What model this is, as `/get_model_info` and `/v1/models` tell it."""
+
+    name: str
+    path: str
+    architecture: str
+    dtype: str
+    device: str
+    vocab_size: int
+    context_length: int
+    """Most tokens of one request, prompt and answer together."""
+    eos_token_ids: frozenset[int]
+    parameters: int
+    weight_version: str

@@ -1,0 +1,173 @@
+"""From a Hugging Face directory (or hub id) to a `Model`: find files, map names, fuse while loading."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+import radixway.bundled
+from radixway.engine.architecture import Architecture
+from radixway.engine.errors import BrokenCheckpoint, ModelNotFound
+from radixway.engine.linear import Linear
+from radixway.engine.model import Layer, Model
+from radixway.engine.rope import Rope
+
+Progress = Callable[[str, float], None]
+"""Told (what is being done, share done in [0, 1]) while a model loads."""
+
+HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
+
+
+def find_model(model: str, revision: str | None = None, progress: Progress | None = None) -> Path:
+    """The local directory of `model`: `bundled`, a directory, or a hub id (downloaded unless it is cached).
+
+    `HF_HUB_OFFLINE=1` keeps it from the network. Raises `ModelNotFound`.
+    """
+    if model == "bundled":
+        return Path(radixway.bundled.__file__).parent / "guide"
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return path
+    if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
+        raise ModelNotFound(model)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    if progress:
+        progress(f"downloading {model}", 0.0)
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        why = f"no such directory, and the hub did not give it: {str(error).splitlines()[0]}"
+        raise ModelNotFound(model, why) from error
+
+
+def load_model(
+    source: "Source",
+    shape: Architecture,
+    dtype: torch.dtype,
+    device: torch.device,
+    length: int,
+    progress: Progress,
+) -> Model:
+    """Build the model from `source`'s tensors, in `dtype` on `device`, with positions up to `length`."""
+
+    def get(name: str, *size: int) -> Tensor:
+        return source.tensor(name, size).to(device=device, dtype=dtype)
+
+    def fused(names: list[str], rows: list[int], columns: int, bias: bool) -> Linear:
+        """Projections of the same input, stacked into one."""
+        sizes = list(zip(names, rows, strict=True))
+        weight = torch.cat([get(f"{name}.weight", size, columns) for name, size in sizes])
+        return Linear(
+            weight, torch.cat([get(f"{name}.bias", size) for name, size in sizes]) if bias else None
+        )
+
+    def layer(at: str) -> Layer:
+        attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
+        qkv = [f"{attention}.{part}_proj" for part in "qkv"]
+        qk_norm = None
+        if shape.qk_norm:
+            q_norm = get(f"{attention}.q_norm.weight", d).expand(shape.heads, d)
+            qk_norm = torch.cat((q_norm, get(f"{attention}.k_norm.weight", d).expand(shape.kv_heads, d)))
+        inner = shape.intermediate_size
+        return Layer(
+            input_norm=get(f"{at}.input_layernorm.weight", hidden),
+            qkv=fused(qkv, [shape.q_size, shape.kv_size, shape.kv_size], hidden, shape.qkv_bias),
+            qk_norm=qk_norm,
+            output=fused([f"{attention}.o_proj"], [hidden], shape.q_size, shape.output_bias),
+            post_norm=get(f"{at}.post_attention_layernorm.weight", hidden),
+            gate_up=fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], [inner, inner], hidden, shape.mlp_bias),
+            down=fused([f"{mlp}.down_proj"], [hidden], inner, shape.mlp_bias),
+        )
+
+    layers = []
+    for index in range(shape.layers):
+        progress("loading weights", index / shape.layers)
+        layers.append(layer(f"model.layers.{index}"))
+    embedding = get("model.embed_tokens.weight", shape.vocab_size, shape.hidden_size)
+    head = embedding if shape.tied else get("lm_head.weight", shape.vocab_size, shape.hidden_size)
+    norm = get("model.norm.weight", shape.hidden_size)
+    progress("loading weights", 1.0)
+    return Model(
+        shape,
+        embedding,
+        layers,
+        norm,
+        Linear(head),
+        Rope(shape.rope, shape.head_dim, length, dtype).to(device),
+    )
+
+
+class Source(Protocol):
+    """Where tensors come from, by their name in the checkpoint."""
+
+    def tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """The tensor `name`, which must have `size`; raises `BrokenCheckpoint`."""
+
+
+class Dummy:
+    """Random weights from the architecture alone: for tests and benchmarks, nothing to download."""
+
+    def __init__(self, shape: Architecture, seed: int = 0) -> None:
+        self._std = shape.initializer_range
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """Norms are ones, all else is normal with the architecture's own deviation."""
+        if "norm" in name:
+            return torch.ones(size)
+        return torch.randn(size, generator=self._generator) * self._std
+
+
+class Checkpoint:
+    """The safetensors of a directory: one file, or shards listed in `model.safetensors.index.json`.
+
+    Tensors are read one at a time from mapped files, so loading needs no second copy of the model.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files = self._where(directory)
+        self._open: dict[str, safe_open] = {}
+
+    def tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
+        """Also finds `model.`-less names, as base models are saved."""
+        name = name if name in self._files else name.removeprefix("model.")
+        file = self._files.get(name)
+        if file is None:
+            raise BrokenCheckpoint(f"{self._directory} has no tensor {name}")
+        try:
+            if file not in self._open:
+                self._open[file] = safe_open(self._directory / file, framework="pt")
+            tensor: Tensor = self._open[file].get_tensor(name)  # type: ignore[no-untyped-call]
+        except (SafetensorError, OSError) as error:
+            raise BrokenCheckpoint(f"{self._directory / file}: {error}") from None
+        if tuple(tensor.shape) != size:
+            raise BrokenCheckpoint(f"{name} in {file} is {tuple(tensor.shape)}; config.json says {size}")
+        return tensor
+
+    @staticmethod
+    def _where(directory: Path) -> dict[str, str]:
+        """Which file holds which tensor."""
+        index = directory / "model.safetensors.index.json"
+        if index.exists():
+            try:
+                return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise BrokenCheckpoint(f"{index} is not a safetensors index: {error}") from None
+        files = sorted(path.name for path in directory.glob("*.safetensors"))
+        if not files:
+            raise ModelNotFound(directory, "it has no *.safetensors; other weight formats are not supported")
+        where = {}
+        for file in files:
+            try:
+                with safe_open(directory / file, framework="pt") as tensors:
+                    where.update(dict.fromkeys(tensors.keys(), file))
+            except (SafetensorError, OSError) as error:
+                raise BrokenCheckpoint(f"{directory / file}: {error}") from None
+        return where

@@ -1,0 +1,62 @@
+"""What the machine has and is good at: device, number format, cores, free memory."""
+
+import contextlib
+import math
+import os
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from radixway.engine.errors import EngineError
+
+BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+"""x86 and ARM names in /proc/cpuinfo. Without one of them bfloat16 is emulated, 2 to 5 times slower."""
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """The device to run on. Raises EngineError for CUDA where there is none."""
+    has_cuda = torch.cuda.is_available()
+    if wanted == "cuda" and not has_cuda:
+        raise EngineError("device 'cuda' was asked for, but torch finds no CUDA device; use 'cpu' or 'auto'")
+    return torch.device("cuda" if has_cuda and wanted != "cpu" else "cpu")
+
+
+def choose_dtype(wanted: Literal["auto", "float32", "bfloat16"], device: torch.device) -> torch.dtype:
+    """The format of weights and KV: bfloat16 where the device computes in it natively, else float32."""
+    if wanted == "auto":
+        native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bf16()
+        return torch.bfloat16 if native else torch.float32
+    return torch.bfloat16 if wanted == "bfloat16" else torch.float32
+
+
+def usable_cores() -> int:
+    """Cores this process may keep busy: its affinity, and its container's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (CGROUP / "cpu.max").read_text().split()
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return max(1, cores)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that could be allocated on `device` now, within the container's limit."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    with contextlib.suppress(OSError, ValueError):
+        limit = int((CGROUP / "memory.max").read_text())
+        free = min(free, limit - int((CGROUP / "memory.current").read_text()))
+    return max(0, free)
+
+
+def _cpu_has_bf16() -> bool:
+    with contextlib.suppress(OSError):
+        words = set(Path("/proc/cpuinfo").read_text().split())
+        return bool(words & BF16_CPU_FLAGS)
+    return False

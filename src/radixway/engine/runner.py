@@ -1,0 +1,44 @@
+"""Runs the model on one step's work: tokens in, logits of those that reached their end out."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radixway.engine.attention import Attention, Plan, Span
+from radixway.engine.model import Model
+from radixway.engine.request import Request
+from radixway.engine.scheduler import Work
+
+
+class Runner:
+    """The model on its device, with the attention over its KV."""
+
+    def __init__(self, model: Model, attention: Attention, page_size: int) -> None:
+        self.model = model
+        self._attention = attention
+        self._page_size = page_size
+        self._dtype = model.embedding.dtype
+        self._device = model.embedding.device
+
+    @torch.inference_mode()
+    def run(self, work: Sequence[Work]) -> tuple[Tensor, list[Request]]:
+        """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""
+        spans = [(Span(w.request.computed, w.tokens, w.request.pages), w) for w in work]
+        spans.sort(key=lambda pair: Plan.order(pair[0]))
+        plan = Plan.make([span for span, _ in spans], self._page_size, self._dtype, self._device)
+        tokens = np.concatenate([_tokens(work.request, work.tokens) for _, work in spans])
+        hidden = self.model.hidden(
+            torch.from_numpy(tokens).to(self._device), plan.positions, partial(self._attention, plan)
+        )
+        ends = np.cumsum([span.new for span, _ in spans]) - 1
+        sampling = [(end, work.request) for end, (_, work) in zip(ends, spans, strict=True) if work.samples]
+        rows = torch.tensor([end for end, _ in sampling], dtype=torch.int64, device=self._device)
+        return self.model.logits(hidden[rows]), [request for _, request in sampling]
+
+
+def _tokens(request: Request, count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """The tokens to compute next, copied: the request's own array must stay free to grow."""
+    return np.array(request.tokens[request.computed : request.computed + count], dtype=np.int64)

@@ -1,0 +1,170 @@
+"""From logits to tokens, for a whole batch at once.
+
+    logits ─ penalties ─ bias ─ min_tokens ─┬─ temperature 0: the largest
+                                            └─ / temperature ─ top_k ─ top_p ─ min_p ─ draw
+
+The order is that of `transformers` (top_p counts what top_k left). Log-probabilities are taken before all of
+it. A draw uses one uniform number that depends on the request's seed and the token's place alone, so what
+else is in the batch, preemption and caching change nothing about it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from radixway.engine.request import Request, TokenLogprob
+
+NUCLEUS = 1024
+"""The most likely tokens in which a top_p nucleus is looked for before sorting the whole vocabulary."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """Which tokens a request has had, for penalties; kept up to date instead of counted again."""
+
+    upto: int
+    """tokens[:upto] are in."""
+    counts: Tensor
+    """[vocabulary] float32: how often each was sampled."""
+    present: Tensor
+    """[vocabulary] bool: prompt or sampled."""
+
+
+@dataclass(slots=True, frozen=True)
+class Sample:
+    """What was drawn for one request; `token_id` is -1 if the model's logits were not numbers."""
+
+    token_id: int
+    logprob: TokenLogprob | None
+
+
+def sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
+    """The next token of each request from its row of `logits` [n, vocabulary] (float32; overwritten)."""
+    wanting = [row for row, request in enumerate(requests) if request.params.logprobs is not None]
+    raw = logits[wanting] if wanting else None
+    _penalise(logits, requests)
+    _bias(logits, requests)
+    tokens = _choose(logits, requests)
+    logprobs: dict[int, TokenLogprob] = {}
+    if raw is not None:
+        most = [requests[row].params.logprobs or 0 for row in wanting]
+        logprobs = dict(zip(wanting, _logprobs(raw, [tokens[row] for row in wanting], most), strict=True))
+    return [Sample(token, logprobs.get(row)) for row, token in enumerate(tokens)]
+
+
+def uniform(seed: int, index: int) -> float:
+    """The `index`-th number in [0, 1) of the stream `seed`: SplitMix64 (Steele et al., OOPSLA 2014)."""
+    mask = 2**64 - 1
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return ((z ^ (z >> 31)) >> 11) / 2**53
+
+
+def _penalise(logits: Tensor, requests: Sequence[Request]) -> None:
+    """OpenAI's presence and frequency penalties over sampled tokens; CTRL's repetition penalty
+    (arXiv:1909.05858) over prompt and sampled tokens."""
+    for row, request in enumerate(requests):
+        params = request.params
+        if params.presence_penalty == params.frequency_penalty == 0 and params.repetition_penalty == 1:
+            continue
+        seen = request.seen = _see(request, logits.shape[-1], logits.device)
+        scores = logits[row]
+        if params.repetition_penalty != 1:
+            by = torch.where(scores > 0, 1 / params.repetition_penalty, params.repetition_penalty)
+            scores.copy_(torch.where(seen.present, scores * by, scores))
+        scores -= params.frequency_penalty * seen.counts + params.presence_penalty * (seen.counts > 0)
+
+
+def _see(request: Request, vocabulary: int, device: torch.device) -> Seen:
+    """Take the tokens since the last time into account."""
+    seen = request.seen
+    if seen is None:
+        counts = torch.zeros(vocabulary, device=device)
+        seen = Seen(request.prompt_len, counts, torch.zeros(vocabulary, dtype=torch.bool, device=device))
+        seen.present[torch.tensor(request.tokens[: seen.upto], device=device)] = True
+    new = torch.tensor(request.tokens[seen.upto :], dtype=torch.int64, device=device)
+    seen.counts.index_add_(0, new, torch.ones(len(new), device=device))
+    seen.present[new] = True
+    seen.upto = len(request.tokens)
+    return seen
+
+
+def _bias(logits: Tensor, requests: Sequence[Request]) -> None:
+    """Add `logit_bias`; before `min_tokens`, rule out what would end the answer."""
+    for row, request in enumerate(requests):
+        if bias := request.params.logit_bias:
+            logits[row, list(bias)] += torch.tensor(list(bias.values()), device=logits.device)
+        if request.stop_ids and request.completion_tokens < request.params.min_tokens:
+            logits[row, list(request.stop_ids)] = -torch.inf
+
+
+def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:
+    largest, tokens = logits.max(-1)
+    chosen: list[int] = torch.where(largest.isnan(), -1, tokens).tolist()
+    rows = [row for row, r in enumerate(requests) if r.params.temperature > 0 and chosen[row] >= 0]
+    if rows:
+        drawn = _draw(logits[rows], [requests[row] for row in rows])
+        for row, token in zip(rows, drawn, strict=True):
+            chosen[row] = token
+    return chosen
+
+
+def _draw(scores: Tensor, requests: Sequence[Request]) -> list[int]:
+    """One token per row of `scores` [n, vocabulary], by the inverse of the cumulative distribution."""
+
+    def column(of: Callable[[Request], float], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor([of(request) for request in requests], dtype=dtype, device=scores.device)[:, None]
+
+    scores /= column(lambda r: r.params.temperature)
+    cut = [
+        row for row, r in enumerate(requests) if 0 < r.params.top_k < scores.shape[1] or r.params.top_p < 1
+    ]
+    if cut:
+        lowest = _lowest_kept(scores[cut], [requests[row] for row in cut])
+        scores[cut] = scores[cut].masked_fill_(scores[cut] < lowest, -torch.inf)
+    if any(r.params.min_p > 0 for r in requests):
+        floor = scores.amax(-1, keepdim=True) + column(lambda r: r.params.min_p).log()
+        scores.masked_fill_(scores < floor, -torch.inf)
+    reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
+    wanted = column(lambda r: uniform(r.seed, len(r.tokens)), torch.float64) * reached[:, -1:]
+    tokens: list[int] = torch.searchsorted(reached, wanted, right=True).squeeze(1).tolist()
+    return [min(token, scores.shape[1] - 1) for token in tokens]
+
+
+def _lowest_kept(scores: Tensor, requests: Sequence[Request], width: int = NUCLEUS) -> Tensor:
+    """The lowest score [n, 1] that top_k and then top_p keep. What ties with it is kept too, so that nothing
+    depends on how a sort happens to break ties."""
+    vocabulary = scores.shape[1]
+    ks = [r.params.top_k if r.params.top_k > 0 else vocabulary for r in requests]
+    width = min(vocabulary, max([width, *(k for k in ks if k < vocabulary)]))
+    best = scores.topk(width).values
+    k = torch.tensor(ks, device=scores.device)[:, None]
+    kth = best.gather(1, k.clamp(max=width) - 1)
+    # what top_k keeps, all of it: of the whole row where top_k is off
+    total = torch.where(k < vocabulary, best.masked_fill(best < kth, -torch.inf).logsumexp(-1, True), 0)
+    if any(k == vocabulary for k in ks):
+        total = torch.where(k < vocabulary, total, scores.logsumexp(-1, True))
+    chances = (best - total).exp()
+    top_p = torch.tensor([r.params.top_p for r in requests], device=scores.device)[:, None]
+    kept = (chances.cumsum(-1) - chances < top_p) & (best >= kth)
+    if width < vocabulary and bool((kept[:, -1:] & (k > width)).any()):
+        return _lowest_kept(scores, requests, vocabulary)
+    return best.gather(1, kept.sum(-1, keepdim=True) - 1)
+
+
+def _logprobs(raw: Tensor, tokens: Sequence[int], most: Sequence[int]) -> list[TokenLogprob]:
+    """Log-probabilities of `tokens`, and of the `most` most likely, under `raw` logits [n, vocabulary]."""
+    logprobs = raw.log_softmax(-1)
+    index = torch.tensor(tokens, device=raw.device).clamp(min=0)[:, None]
+    own: list[float] = logprobs.gather(1, index).squeeze(1).tolist()
+    width = min(max(most), raw.shape[1])
+    values, ids = (
+        (part.tolist() for part in logprobs.topk(width)) if width else ([[]] * len(own), [[]] * len(own))
+    )
+    return [
+        TokenLogprob(token, logprob, tuple(zip(ids[row][:k], values[row][:k], strict=True)))
+        for row, (token, logprob, k) in enumerate(zip(tokens, own, most, strict=True))
+    ]

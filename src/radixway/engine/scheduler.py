@@ -1,0 +1,124 @@
+"""What each step computes. Pure decisions over requests, cache and queue: no model, no clock, no threads.
+
+    add ──► waiting ──admit──► running ──finish──► (the engine)
+               ▲                  │
+               └─────preempt──────┘       the pages stay cached: coming back is a cache hit, unless evicted
+
+Every step takes running requests first (one token each, or the next chunk of a prompt), then admits waiting
+ones while tokens, places and pages last.
+"""
+
+from typing import NamedTuple
+
+from radixway.engine.cache import PrefixCache
+from radixway.engine.queue import Order, WaitingQueue
+from radixway.engine.request import Request
+
+
+class Work(NamedTuple):
+    """One request's part of a step: compute the KV of its next `tokens` tokens."""
+
+    request: Request
+    tokens: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether it reaches the end of what is known, so that the next token can be sampled."""
+        return self.tokens == self.request.remaining
+
+
+class Scheduler:
+    """Owns the requests' states. After `schedule`, compute the work; `advance`; and `finish` what ended."""
+
+    def __init__(
+        self, cache: PrefixCache, *, max_running: int, max_batch_tokens: int, order: Order = "lpm"
+    ) -> None:
+        self.cache = cache
+        self.max_running = max_running
+        self.max_batch_tokens = max(max_batch_tokens, max_running)
+        self.waiting = WaitingQueue(cache, order)
+        self.running: dict[str, Request] = {}
+        self.preemptions = 0
+
+    def add(self, request: Request) -> None:
+        """Let a request wait for its turn. Its `max_len` must fit the pool."""
+        self.waiting.add(request)
+
+    def schedule(self) -> list[Work]:
+        """The work of the next step: at most `max_batch_tokens` tokens, their pages taken."""
+        work: dict[str, Work] = {}
+        budget = self.max_batch_tokens
+        preempted = self.preemptions
+        for request in sorted(self.running.values(), key=lambda r: (r.remaining > 1, r.rank)):
+            tokens = min(budget, request.remaining)
+            if tokens and request.id in self.running and self._make_room(request, tokens, work):
+                work[request.id] = Work(request, tokens)
+                budget -= tokens
+        if self.preemptions == preempted and budget and len(self.running) < self.max_running and self.waiting:
+            for request in self.waiting.candidates(self.running.values()):
+                if not budget or len(self.running) == self.max_running or not self._admit(request):
+                    break
+                tokens = min(budget, request.remaining)
+                self.cache.extend(request, request.computed + tokens)
+                work[request.id] = Work(request, tokens)
+                budget -= tokens
+        return list(work.values())
+
+    def advance(self, work: list[Work]) -> None:
+        """The work has been computed: its full pages are there for everyone."""
+        for request, tokens in work:
+            request.computed += tokens
+            self.cache.publish(request)
+
+    def finish(self, request: Request) -> None:
+        """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once."""
+        if self.running.pop(request.id, None) is not None:
+            self.cache.release(request)
+        else:
+            self.waiting.take(request.id)
+
+    def check(self) -> None:
+        """Verify all invariants, by recomputing them."""
+        assert not self.running.keys() & {request.id for request in self.waiting}
+        assert len(self.running) <= self.max_running
+        for request in self.waiting:
+            assert not request.pages and not request.computed and request.node is None
+        self.cache.check(self.running.values())
+
+    def _make_room(self, request: Request, tokens: int, work: dict[str, Work]) -> bool:
+        """Find pages for its next tokens; preempt for them, last in rank first, itself if it is that."""
+        while not self.cache.extend(request, request.computed + tokens):
+            victim = max(self.running.values(), key=lambda r: r.rank)
+            self._preempt(victim)
+            work.pop(victim.id, None)
+            if victim is request:
+                return False
+        return True
+
+    def _preempt(self, request: Request) -> None:
+        del self.running[request.id]
+        self.cache.release(request)
+        self.waiting.add(request)
+        self.preemptions += 1
+
+    def _admit(self, request: Request) -> bool:
+        """Start a waiting request if its prompt and a little more fit.
+
+        Optimistic: tokens it may sample later are not counted, since running out costs only a preemption.
+        Counted are what running prompts still need, and a page of headroom for each running request.
+        """
+        self.cache.pin(request)
+        promised = sum(self._missing_pages(other) + 1 for other in self.running.values())
+        if self._missing_pages(request) + promised > self.cache.available:
+            self.cache.release(request)
+            return False
+        if request.cached_tokens < 0:
+            request.cached_tokens = request.computed
+        self.waiting.admitted(request)
+        self.running[request.id] = request
+        return True
+
+    def _missing_pages(self, request: Request) -> int:
+        """Pages it needs, beyond those it has, for all its tokens and one more."""
+        length = min(len(request.tokens) + 1, request.max_len)
+        return max(0, self.cache.pages(length) - len(request.pages))
