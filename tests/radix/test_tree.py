@@ -127,6 +127,17 @@ def test_a_node_keeps_its_place_when_its_edge_is_split() -> None:
     assert "".join(above.key for above in node.path()) == "abcdef"
 
 
+def test_a_payload_that_cannot_be_split_leaves_the_tree_sound() -> None:
+    tree = text_tree("abcdef")
+    for key in ("abX", "abcdefgh"):
+        with pytest.raises(AssertionError, match="is split at"):
+            tree.insert(key, Values([1]))
+    with pytest.raises(AssertionError, match="is split at"):
+        tree.grow(tree.lock(tree.match("abc")), "defgh", Values([1]))
+    assert has(tree, "abcdef")
+    tree.check()
+
+
 def test_namespaces_share_nothing_but_the_order_of_eviction() -> None:
     tree = text_tree("abc")
     tree.insert("abd", values("abd"), "tenant")

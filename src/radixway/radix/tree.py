@@ -63,7 +63,7 @@ class RadixTree(Generic[K, P]):
         return Match(node, at // self.width)
 
     def touch(self, where: Match[K, P] | Node[K, P]) -> None:
-        """Count one use of the path to `where`: a hit, and the most recent use, for each node on it."""
+        """Count one use of the path to `where`: for each node on it a hit, and its most recent use."""
         node = where.node if isinstance(where, Match) else where
         renew = self._queue.renew
         while (parent := node.parent) is not None:
@@ -77,11 +77,7 @@ class RadixTree(Generic[K, P]):
 
         Counts as the most recent use of the path, not as a hit. The node returned ends where the key ends.
         """
-        root = self._roots.get(namespace)
-        if root is None:
-            root = Root(key[:0], namespace)
-            if len(key) >= self.width:
-                self._roots[namespace] = root
+        root = self._roots.get(namespace) or Root(key[:0], namespace)
         return self._insert(root, key, payload, priority)
 
     def grow(self, node: Node[K, P], key: K, payload: P) -> Insert[K, P]:
@@ -104,8 +100,8 @@ class RadixTree(Generic[K, P]):
             return grown
         strides = len(key) // self.width
         if strides:
-            node.key += key[: strides * self.width]
             node.payload = node.payload.join(payload)
+            node.key += key[: strides * self.width]
             node.end += strides
             self.size += strides
             self.locked_size += strides
@@ -132,9 +128,9 @@ class RadixTree(Generic[K, P]):
 
     def unlock(self, node: Node[K, P]) -> None:
         """Take back one lock. Counts as the most recent use of what it alone had kept, not as a hit."""
+        if not node.pins and not isinstance(node, Root):
+            raise ValueError("this node is not locked")
         while (parent := node.parent) is not None:
-            if not node.pins:
-                raise ValueError("this node is not locked")
             node.pins -= 1
             if node.pins:
                 break
@@ -258,18 +254,21 @@ class RadixTree(Generic[K, P]):
         strides = len(key) // width
         node, at = self._walk(top, key, 0)
         existed = at // width
+        new = payload.split(existed)[1] if 0 < existed < strides else payload  # first: it may raise
         if top.end + existed < node.end:
             node = self._split(node, top.end + existed - node.start)
         if existed < strides:
             leaf = Node(key[at : strides * width], node, top.end + strides)
-            leaf.payload = payload.split(existed)[1] if existed else payload
+            leaf.payload = new
             leaf.priority = priority
             node.children[key[at : at + width]] = leaf
+            if isinstance(node, Root):
+                self._roots[node.namespace] = node
             self._count += 1
             self.size += strides - existed
             node = leaf
         inserted = Insert(node, node.end, existed)
-        # A parent of a pinned node is pinned, and one of a prior node is as prior: no need to climb further.
+        # Above a pinned node all are pinned, and none has a lower priority: there the climb may end.
         while (parent := node.parent) is not None and (not node.pins or node.priority < priority):
             node.priority = max(node.priority, priority)
             if not node.pins:
