@@ -38,7 +38,7 @@ class ScriptedGeneration:
     async def aclose(self) -> None:
         if self._engine.running.pop(self.request_id, None):
             self.aborted.set()
-            self._engine.aborted.append(self.request_id)
+            self._engine.aborted.put_nowait(self.request_id)
         await self._outputs.aclose()
 
     async def _run(self) -> AsyncIterator[Output]:
@@ -110,7 +110,7 @@ class ScriptedEngine:
         self.room = 10**9
         self.running: dict[str, ScriptedGeneration] = {}
         self.submitted: list[tuple[list[int], SamplingParams, str, int]] = []
-        self.aborted: list[str] = []
+        self.aborted: asyncio.Queue[str] = asyncio.Queue()
         self.holding = asyncio.Event()
         self.flushes = 0
 
@@ -136,7 +136,7 @@ class ScriptedEngine:
         generation = self.running.pop(request_id, None)
         if generation is not None:
             generation.aborted.set()
-            self.aborted.append(request_id)
+            self.aborted.put_nowait(request_id)
         return generation is not None
 
     def flush_cache(self) -> bool:

@@ -32,6 +32,16 @@ class Served:
             "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], **fields}
         )
 
+    async def info(self) -> dict[str, Any]:
+        """What /server_info says."""
+        info: dict[str, Any] = (await self.http.get("/server_info")).json()
+        return info
+
+    async def idle(self) -> None:
+        """Wait until nothing runs and no request holds KV."""
+        while (stats := (await self.info())["stats"])["running"] or stats["waiting"] or stats["kv_used"]:
+            pass
+
 
 @asynccontextmanager
 async def serving(app: App) -> AsyncIterator[Served]:

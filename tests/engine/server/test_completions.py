@@ -110,9 +110,8 @@ async def test_token_ids_come_back_when_asked_for(served: Served) -> None:
     ],
 )
 async def test_what_cannot_be_served_names_its_field(
-    served: Served, fields: dict[str, Any], param: str
+    cramped_guide: Served, fields: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
-        await served.openai.post("/completions", body={"model": MODEL, **fields}, cast_to=object)
+        await cramped_guide.openai.post("/completions", body={"model": MODEL, **fields}, cast_to=object)
     assert refused.value.param == param
-    assert not served.engine.running

@@ -155,7 +155,7 @@ async def test_cache_salts_keep_prefixes_apart(served: Served) -> None:
         ({"input_ids": [10**9]}, "input_ids"),
         ({"text": "hi " * 2000}, "text"),
         (
-            {"input_ids": [5] * 250, "sampling_params": {"max_new_tokens": 20}},
+            {"input_ids": [5] * 60, "sampling_params": {"max_new_tokens": 20}},
             "sampling_params.max_new_tokens",
         ),
         ({"text": "a", "sampling_params": {"max_new_tokens": -1}}, "sampling_params.max_new_tokens"),
@@ -175,8 +175,8 @@ async def test_cache_salts_keep_prefixes_apart(served: Served) -> None:
     ],
 )
 async def test_what_cannot_be_served_names_its_field(
-    served: Served, body: dict[str, Any], param: str
+    cramped_guide: Served, body: dict[str, Any], param: str
 ) -> None:
-    response = await served.post("/generate", body)
+    response = await cramped_guide.post("/generate", body)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"] == param, response.text

@@ -38,12 +38,13 @@ class Answer:
 class Answers:
     """Iterate over (index of the generation, its next output) until every generation has finished.
 
-    Raises EngineError when the engine fails. `first_token` is called at the first output of each generation.
+    Raises EngineError when the engine fails. `first_token` is called at the first token of each generation.
     """
 
     def __init__(self, generations: Sequence[Generation], first_token: Callable[[], None]) -> None:
         self._generations = generations
         self._first_token = first_token
+        self._pumps: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
         return len(self._generations)
@@ -55,24 +56,28 @@ class Answers:
                 yield 0, output
             return
         arrived: _Arrivals = asyncio.Queue()
-        pumps = [
+        self._pumps = [
             asyncio.create_task(_pump(index, generation, arrived))
             for index, generation in enumerate(self._generations)
         ]
-        try:
-            unfinished = len(pumps)
-            while unfinished:
-                index, event = await arrived.get()
-                if event is None:
-                    unfinished -= 1
-                elif isinstance(event, EngineError):
-                    raise event
-                else:
-                    self._note(event)
-                    yield index, event
-        finally:
-            for pump in pumps:
-                pump.cancel()
+        unfinished = len(self._pumps)
+        while unfinished:
+            index, event = await arrived.get()
+            if event is None:
+                unfinished -= 1
+            elif isinstance(event, EngineError):
+                raise event
+            else:
+                self._note(event)
+                yield index, event
+
+    async def aclose(self) -> None:
+        """End every generation that still runs."""
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        for generation in self._generations:
+            await generation.aclose()
 
     async def gather(self) -> list[Answer]:
         """Every generation's whole answer."""

@@ -58,14 +58,16 @@ def build_app(
     *,
     max_body_bytes: int = _MAX_BODY_BYTES,
 ) -> "App":
-    """The ASGI application over an engine that is started and stopped elsewhere, under the model's name."""
+    """The ASGI application over an engine that is started and stopped elsewhere."""
     info = engine.model_info
+    is_hub_id = config.model != "bundled" and not Path(config.model).exists()
+    name = config.model if is_hub_id and not config.served_model_name else info.name
     return App(
         Service(
             engine=engine,
             tokenizer=tokenizer,
             config=config,
-            names=(info.name,),
+            names=(name,),
             metrics=ServerMetrics(engine.stats),
             defaults=SamplingDefaults.load(Path(info.path)),
             max_body_bytes=max_body_bytes,

@@ -70,7 +70,6 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
             sampling_params(
                 body,
                 service.defaults,
-                vocab_size=service.engine.model_info.vocab_size,
                 max_tokens=max_tokens,
                 logprobs=(body.top_logprobs or 0) if body.logprobs else None,
                 choice=choice,

@@ -60,17 +60,6 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         raise unsupported("echo", "together with logprobs")
 
     with wire_names({}):
-        all_params = [
-            sampling_params(
-                body,
-                service.defaults,
-                vocab_size=service.engine.model_info.vocab_size,
-                max_tokens=_DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens,
-                logprobs=body.logprobs,
-                choice=choice,
-            )
-            for choice in range(n)
-        ]
         add_special_tokens = body.add_special_tokens is not False
         prompts = await prompt_ids(
             service, body.prompt, param="prompt", add_special_tokens=add_special_tokens
@@ -79,8 +68,9 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
             message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_CHOICES} answers"
             raise ApiError(message, param="prompt", code="invalid_value")
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
+        jobs = [_job(service, exchange, body, prompt, choice) for prompt in prompts for choice in range(n)]
         async with service.generate(
-            [Job(prompt, params, exchange.request_id) for prompt in prompts for params in all_params],
+            jobs,
             arrived_at=arrived_at,
             namespace=body.cache_salt,
             priority=body.priority,
@@ -100,6 +90,19 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
                 )
             else:
                 await exchange.send_json(encode(_whole_reply(choices, head, await answers.gather(), n)))
+
+
+def _job(service: Service, exchange: Exchange, body: CompletionBody, prompt: list[int], choice: int) -> Job:
+    params = sampling_params(
+        body,
+        service.defaults,
+        max_tokens=service.default_max_tokens(_DEFAULT_MAX_TOKENS, prompt)
+        if body.max_tokens is None
+        else body.max_tokens,
+        logprobs=body.logprobs,
+        choice=choice,
+    )
+    return Job(prompt, params, exchange.request_id)
 
 
 def _echoes(service: Service, body: CompletionBody, prompts: list[list[int]]) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.errors import ContextTooLong, EngineError, InvalidRequest, QueueFull
+from radixway.engine.errors import ContextTooLong, EngineError, EngineStopped, InvalidRequest, QueueFull
 
 
 class ApiError(Exception):
@@ -48,4 +48,6 @@ def api_error(error: EngineError, *, field_names: dict[str, str] | None = None) 
         return ApiError(message, param=wire_name, code=code)
     if isinstance(error, QueueFull):
         return ApiError(str(error), status=429, code="queue_full", retry_after_s=1)
-    return ApiError(str(error), status=503, code="engine_unavailable", retry_after_s=5)
+    if isinstance(error, EngineStopped):
+        return ApiError(str(error), status=503, code="engine_unavailable", retry_after_s=5)
+    return ApiError(str(error), status=500, code="engine_failed")

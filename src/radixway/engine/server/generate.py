@@ -14,6 +14,7 @@ from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, gener
 from radixway.engine.server.sampling import wire_names
 from radixway.engine.server.service import Job, Service
 
+_DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf
 
 _decoder = msgspec.json.Decoder(GenerateBody)
@@ -26,8 +27,7 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
     body = read_json(_decoder, raw)
     param = "text" if body.text is not None else "input_ids"
     with wire_names({**WIRE_NAMES, "prompt": param}):
-        vocab_size = service.engine.model_info.vocab_size
-        items = generate_items(body, vocab_size=vocab_size, request_id=exchange.request_id)
+        items = generate_items(body, exchange.request_id)
         texts = [item.prompt for item in items if isinstance(item.prompt, str)]
 
         def encode_texts() -> list[list[int]]:
@@ -38,7 +38,8 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
         jobs = []
         for index, (item, ids) in enumerate(zip(items, all_ids, strict=True)):
             service.check_token_ids(ids, f"{param}[{index}]" if is_batch(body) else param)
-            jobs += [Job(ids, params, item.rid) for params in item.params]
+            default = service.default_max_tokens(_DEFAULT_MAX_NEW_TOKENS, ids)
+            jobs += [Job(ids, params, item.rid) for params in item.params(default)]
         async with service.generate(
             jobs,
             arrived_at=arrived_at,

@@ -9,11 +9,9 @@ import msgspec
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.prompts import split_prompts
-from radixway.engine.server.sampling import MOST_CHOICES, check_vocabulary, stop_strings, unsupported
+from radixway.engine.server.sampling import MOST_CHOICES, stop_strings, unsupported
 
 T = TypeVar("T")
-
-_DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
 WIRE_NAMES = {
     "prompt": "input_ids",
@@ -96,9 +94,17 @@ class GenerateItem:
     """One prompt of the request."""
 
     prompt: str | list[int]
-    params: tuple[SamplingParams, ...]
-    """One for each of its `n` samples."""
     rid: str
+    sampling: GenerateSampling
+    logprobs: int | None
+    samples: int
+
+    def params(self, default_max_tokens: int) -> list[SamplingParams]:
+        """The parameters of each of its samples. Raises InvalidRequest naming the field at fault."""
+        return [
+            _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens)
+            for sample in range(self.samples)
+        ]
 
 
 def is_batch(body: GenerateBody) -> bool:
@@ -106,8 +112,8 @@ def is_batch(body: GenerateBody) -> bool:
     return isinstance(body.text, list) or bool(body.input_ids and isinstance(body.input_ids[0], list))
 
 
-def generate_items(body: GenerateBody, *, vocab_size: int, request_id: str) -> list[GenerateItem]:
-    """The prompts with their parameters. Raises ApiError (400) or InvalidRequest naming the field."""
+def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
+    """The prompts with their parameters. Raises ApiError (400) naming the field at fault."""
     _refuse_unsupported(body)
     prompts = _prompts(body)
     count = len(prompts)
@@ -122,19 +128,12 @@ def generate_items(body: GenerateBody, *, vocab_size: int, request_id: str) -> l
     if any(logprob and start >= 0 for logprob, start in zip(with_logprobs, starts, strict=True)):
         raise unsupported("logprob_start_len", "of 0 or more (log-probabilities of the prompt)")
     items = [
-        GenerateItem(
-            prompt,
-            tuple(
-                _sampling_params(sampling, top if logprob else None, sample, vocab_size)
-                for sample in range(_samples(sampling))
-            ),
-            rid,
-        )
+        GenerateItem(prompt, rid, sampling, top if logprob else None, _samples(sampling))
         for prompt, sampling, logprob, top, rid in zip(
             prompts, samplings, with_logprobs, tops, rids, strict=True
         )
     ]
-    if sum(len(item.params) for item in items) > MOST_CHOICES:
+    if sum(item.samples for item in items) > MOST_CHOICES:
         param = "text" if body.text is not None else "input_ids"
         message = f"{param}: prompts times n are more than {MOST_CHOICES} answers"
         raise ApiError(message, param=param, code="invalid_value")
@@ -168,12 +167,10 @@ def _samples(sampling: GenerateSampling) -> int:
 
 
 def _sampling_params(
-    given: GenerateSampling, logprobs: int | None, sample: int, vocab_size: int
+    given: GenerateSampling, logprobs: int | None, sample: int, default_max_tokens: int
 ) -> SamplingParams:
-    check_vocabulary("sampling_params.stop_token_ids", given.stop_token_ids or (), vocab_size)
-    check_vocabulary("sampling_params.logit_bias", given.logit_bias or (), vocab_size)
     return SamplingParams(
-        max_tokens=_DEFAULT_MAX_NEW_TOKENS if given.max_new_tokens is None else given.max_new_tokens,
+        max_tokens=default_max_tokens if given.max_new_tokens is None else given.max_new_tokens,
         min_tokens=given.min_new_tokens or 0,
         temperature=1.0 if given.temperature is None else given.temperature,
         top_p=1.0 if given.top_p is None else given.top_p,

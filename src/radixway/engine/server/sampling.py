@@ -90,15 +90,11 @@ def sampling_params(
     body: SamplingBody,
     defaults: SamplingDefaults,
     *,
-    vocab_size: int,
     max_tokens: int | None,
     logprobs: int | None,
     choice: int = 0,
 ) -> SamplingParams:
     """The parameters of one choice of `n`. Raises InvalidRequest naming the field that is out of range."""
-    stop = stop_strings(body.stop)
-    check_vocabulary("stop_token_ids", body.stop_token_ids or (), vocab_size)
-    check_vocabulary("logit_bias", body.logit_bias or (), vocab_size)
     return SamplingParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens or 0,
@@ -110,7 +106,7 @@ def sampling_params(
         frequency_penalty=body.frequency_penalty or 0.0,
         repetition_penalty=_given(body.repetition_penalty, defaults.repetition_penalty),
         seed=None if body.seed is None else body.seed + choice,
-        stop=stop,
+        stop=stop_strings(body.stop),
         stop_token_ids=frozenset(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
         logit_bias=body.logit_bias or {},
@@ -148,16 +144,6 @@ def stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[
         message = f"{param} takes at most {_MOST_STOPS} strings of at most {_LONGEST_STOP} characters"
         raise ApiError(message, param=param, code="invalid_value")
     return stops
-
-
-def check_vocabulary(param: str, token_ids: Any, vocab_size: int) -> None:
-    """Raises ApiError (400) when one of the ids is not in the vocabulary."""
-    for token_id in token_ids:
-        if not 0 <= token_id < vocab_size:
-            message = (
-                f"{param} names token {token_id}, which is outside the vocabulary of {vocab_size} tokens"
-            )
-            raise ApiError(message, param=param, code="invalid_token_id")
 
 
 def unsupported(param: str, what: str = "") -> ApiError:

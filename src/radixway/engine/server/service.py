@@ -72,6 +72,10 @@ class Service:
             message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
             raise ApiError(message, param=param, code="invalid_token_id")
 
+    def default_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
+        """`most`, or what is left of the context after the prompt."""
+        return min(most, max(1, self.engine.model_info.context_length - len(prompt_ids)))
+
     @asynccontextmanager
     async def generate(
         self,
@@ -88,6 +92,9 @@ class Service:
         if abs(priority or 0) >= _PRIORITY_LIMIT:
             raise ApiError(f"priority is out of range: {priority}", param="priority", code="invalid_value")
         generations: list[Generation] = []
+        answers = Answers(
+            generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
+        )
         try:
             for job in jobs:
                 generation = self.engine.submit(
@@ -99,18 +106,16 @@ class Service:
                 )
                 generations.append(generation)
                 self._running.setdefault(job.request_id, set()).add(generation.request_id)
-            yield Answers(
-                generations,
-                lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at),
-            )
+            yield answers
             self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
+                self.engine.abort(generation.request_id)  # before anything is awaited: that may be cancelled
                 running = self._running[job.request_id]
                 running.discard(generation.request_id)
                 if not running:
                     del self._running[job.request_id]
-                await generation.aclose()
+            await answers.aclose()
 
     def abort(self, request_id: str) -> int:
         """End every generation of that request; how many there were."""
