@@ -72,6 +72,7 @@ class Gateway:
         config = self.config
         transport = HttpTransport()
         probe = HttpProbe(transport.session, config.routing.health.timeout_s)
+        self.registry.on_remove.append(transport.forget)
         health = HealthMonitor(self.registry, probe, config.routing.health)
         dispatch = Dispatch(self.registry, Selector(config.routing), transport, health)
         pipeline = Pipeline(self._middlewares, dispatch)

@@ -51,6 +51,7 @@ class GatewayServer:
                 lifespan="on",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 log_config=None,
                 timeout_graceful_shutdown=int(config.gateway.drain_s),
             )

@@ -225,6 +225,84 @@ async def test_a_dead_worker_is_taken_out_and_comes_back():
         assert (await gateway.chat())[0] == 200
 
 
+async def test_a_slow_client_holds_its_worker_back_and_loses_nothing():
+    pieces, size = 400, 64 * 1024
+    sent = 0
+
+    async def fast(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.begin_stream()
+        for n in range(pieces):
+            await exchange.chunk(b"data: %06d" % n + b"x" * (size - 14) + b"\n\n")
+            sent += size
+        await exchange.end_stream()
+
+    async with scripted_worker(fast) as worker, running_gateway(worker.url) as gateway:
+        async with gateway.client.post(
+            gateway.url + "/v1/chat/completions", json={**CHAT, "stream": True}, read_bufsize=1024
+        ) as response:
+            read, ahead = b"", 0
+            for _ in range(pieces):
+                piece = await response.content.readexactly(size)
+                read += piece[6:12]
+                ahead = max(ahead, sent - len(read) // 6 * size)
+            assert await response.content.read() == b""
+        assert read == b"".join(b"%06d" % n for n in range(pieces))
+        assert ahead < pieces * size * 0.8, "the gateway swallowed what its client had not asked for"
+        assert gateway.in_flight() == 0
+
+
+async def test_a_client_that_stops_reading_and_leaves_frees_the_worker():
+    async def endless(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        while True:
+            await exchange.chunk(b"data: " + b"x" * 65536 + b"\n\n")
+
+    async with scripted_worker(endless) as worker, running_gateway(worker.url) as gateway:
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", int(gateway.url.rsplit(":", 1)[1]), limit=1024
+        )
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        )
+        async with asyncio.timeout(10):
+            await reader.read(1024)
+            worker.hung_up.clear()
+            writer.transport.abort()
+            await worker.hung_up.wait()
+        assert gateway.in_flight() == 0
+
+
+async def test_a_worker_that_speaks_no_http_is_replaced():
+    async def garbage(exchange: Exchange) -> None:
+        exchange.writer.write(b"\x00\x01 nonsense\r\n\r\n")
+        await exchange.writer.drain()
+        await exchange.until_peer_leaves()
+
+    async with (
+        scripted_worker(garbage) as broken,
+        scripted_worker() as sound,
+        running_gateway(broken.url, sound.url) as gateway,
+    ):
+        assert [(await gateway.chat())[0] for _ in range(4)] == [200] * 4
+
+
+async def test_an_answer_without_a_length_ends_with_its_connection():
+    async def old_fashioned(exchange: Exchange) -> None:
+        exchange.writer.write(
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b'{"a"'
+        )
+        await exchange.writer.drain()
+        exchange.writer.write(b": 1}")
+        await exchange.writer.drain()
+        exchange.writer.close()
+
+    async with scripted_worker(old_fashioned) as worker, running_gateway(worker.url) as gateway:
+        status, body, _ = await gateway.chat()
+        assert (status, body) == (200, {"a": 1})
+
+
 BAD_BODIES = [
     (b"{", None),
     (b"", None),

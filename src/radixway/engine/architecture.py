@@ -113,7 +113,7 @@ def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int])
         raise UnsupportedArchitecture(
             f"{heads} heads over {kv_heads} KV heads of {head_dim} is not supported"
         )
-    context = config.get("max_position_embeddings") or 2048
+    rope, context = _rope(config)
     return Architecture(
         name=name,
         vocab_size=config["vocab_size"],
@@ -130,22 +130,26 @@ def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int])
         qk_norm=family == "qwen3",
         tied=bool(config.get("tie_word_embeddings", False)),
         context_length=context,
-        rope=_rope(config, context),
+        rope=rope,
         eos_token_ids=eos_token_ids,
         initializer_range=config.get("initializer_range", 0.02),
     )
 
 
-def _rope(config: Mapping[str, Any], context: int) -> dict[str, Any]:
-    """Rotary parameters from `rope_parameters` (transformers 5) or `rope_scaling` (before)."""
+def _rope(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Rotary parameters from `rope_parameters` (transformers 5) or `rope_scaling` (before), and the context
+    they make: `max_position_embeddings`, unless that is the length before stretching."""
+    context = config.get("max_position_embeddings") or 2048
     rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
     rope["rope_type"] = rope.get("rope_type") or rope.get("type") or "default"
     rope.setdefault("rope_theta", config.get("rope_theta") or 10000.0)
     original = config.get("original_max_position_embeddings") or context
     rope.setdefault("original_max_position_embeddings", original)
+    if rope["rope_type"] in ("yarn", "linear"):
+        context = max(context, int(rope["original_max_position_embeddings"] * rope.get("factor", 1)))
     if rope.get("partial_rotary_factor", config.get("partial_rotary_factor") or 1.0) != 1.0:
         raise UnsupportedArchitecture("partial rotary embeddings are not supported")
-    return rope
+    return rope, context
 
 
 def _token_ids(value: object) -> frozenset[int]:

@@ -152,7 +152,7 @@ class PrefixCache:
             own.append(request.pages[first:])
             assert request.shared <= request.computed <= len(request.pages) * self.page_size
             if request.node is not None:
-                assert request.node.pins and request.node.end == first
+                assert request.node.end == first and (request.node.pins or not first)
                 assert _ids_up_to(request.node, 0) == request.pages[:first]
         self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
 

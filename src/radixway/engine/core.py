@@ -30,7 +30,7 @@ class Core:
     ) -> None:
         self.model_info = model_info
         self.scheduler = new_scheduler()
-        self._runner = runner
+        self.runner = runner
         self._new_scheduler = new_scheduler
         self._text = text
         self._arrivals = count(1)
@@ -91,7 +91,7 @@ class Core:
         work = self.scheduler.schedule()
         if not work:
             return []
-        logits, requests = self._runner.run(work)
+        logits, requests = self.runner.run(work)
         samples = sample(logits, requests)
         self.scheduler.advance(work)
         return [

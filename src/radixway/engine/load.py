@@ -137,14 +137,14 @@ class Checkpoint:
 
     def tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
         """Also finds `model.`-less names, as base models are saved."""
-        name = name if name in self._files else name.removeprefix("model.")
-        file = self._files.get(name)
+        stored = name if name in self._files else name.removeprefix("model.")
+        file = self._files.get(stored)
         if file is None:
             raise BrokenCheckpoint(f"{self._directory} has no tensor {name}")
         try:
             if file not in self._open:
                 self._open[file] = safe_open(self._directory / file, framework="pt")
-            tensor: Tensor = self._open[file].get_tensor(name)  # type: ignore[no-untyped-call]
+            tensor: Tensor = self._open[file].get_tensor(stored)  # type: ignore[no-untyped-call]
         except (SafetensorError, OSError) as error:
             raise BrokenCheckpoint(f"{self._directory / file}: {error}") from None
         if tuple(tensor.shape) != size:

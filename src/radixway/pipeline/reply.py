@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 
 class Chunks(Protocol):
@@ -14,6 +15,14 @@ class Chunks(Protocol):
     async def __anext__(self) -> bytes:
         """The next bytes, always whole server-sent events. Raises StreamBroken if the worker breaks off."""
         ...
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        """Await `send` for every chunk, in order, to the end. Raises StreamBroken.
+
+        A stream that can do better than a loop over itself overrides this.
+        """
+        async for chunk in self:
+            await send(chunk)
 
     async def aclose(self) -> None:
         """Let go of the worker: stops its work if unfinished, frees its slot. May be called again."""

@@ -33,7 +33,7 @@ class Request:
     journal: Journal
     deadline: float
     """Event loop time after which nobody waits for the answer any more."""
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that travel on to the worker, names in lower case."""
     tried: list[str] = field(default_factory=list)
     """Names of the workers that failed this request already."""

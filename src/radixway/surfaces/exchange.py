@@ -188,9 +188,7 @@ class _Answer:
             await self._send_whole(reply.status, headers, reply.body)
             return
         await self._start(reply.status, headers)
-        send = self._send
-        async for chunk in reply.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await reply.chunks.pass_on(self._send_chunk)
         await self._end(b"")
 
     async def send_error(self, error: GatewayError, body: bytes) -> None:
@@ -203,6 +201,9 @@ class _Answer:
     async def end_stream(self, event: bytes) -> None:
         """End a stream that has begun with a last event."""
         await self._end(event)
+
+    async def _send_chunk(self, chunk: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         headers.append((b"content-length", b"%d" % len(body)))
@@ -222,23 +223,28 @@ class _Answer:
 
 
 # Believed only from a trusted hop, or about a connection that ends here.
-_STRIPPED = ("x-forwarded-", "x-real-ip", "x-tenant-id", "x-vsr-", "x-radixway-", "x-worker-", "x-prefill-")
-_PASSED = frozenset({"accept", "traceparent", "tracestate"})
+_STRIPPED = (
+    b"x-forwarded-",
+    b"x-real-ip",
+    b"x-tenant-id",
+    b"x-vsr-",
+    b"x-radixway-",
+    b"x-worker-",
+    b"x-prefill-",
+)
+_PASSED = frozenset({b"accept", b"traceparent", b"tracestate"})
 
 
-def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[bytes, bytes], ...]]:
     """The request's id (the client's, or a fresh one) and the headers that travel on to the worker."""
     request_id = ""
     passed = []
-    for raw_name, value in raw:
-        if raw_name[:2] == b"x-":
-            name = raw_name.decode("latin-1")
-            if name == "x-request-id":
-                request_id = value.decode("latin-1")
-            elif not name.startswith(_STRIPPED):
-                passed.append((name, value.decode("latin-1")))
-        elif (name := raw_name.decode("latin-1")) in _PASSED:
-            passed.append((name, value.decode("latin-1")))
+    for header in raw:
+        name = header[0]
+        if name == b"x-request-id":
+            request_id = header[1].decode("latin-1")
+        elif name in _PASSED or (name[:2] == b"x-" and not name.startswith(_STRIPPED)):
+            passed.append(header)
     if not (0 < len(request_id) <= 128 and request_id.isascii() and request_id.isprintable()):
         request_id = uuid.uuid4().hex
     return request_id, tuple(passed)
