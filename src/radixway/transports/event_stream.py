@@ -1,0 +1,126 @@
+"""A streamed answer: server-sent events as the worker wrote them, passed on whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+from radixway.pipeline import Chunks, StreamBroken
+from radixway.routing import Lease
+from radixway.transports.upstream import Answer, Lost
+
+SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
+
+_BLANK_LINES = (b"\n\n", b"\r\n\r\n")
+
+
+class EventStream(Chunks):
+    """The events of one answer.
+
+    What arrives after the last blank line is held back until its event is complete, so that an error event
+    can follow at any time without landing in the middle of another.
+    """
+
+    __slots__ = ("_answer", "_ended", "_held", "_lease", "_send", "_slow", "_worker")
+
+    def __init__(self, answer: Answer, worker: str, lease: Lease) -> None:
+        self._answer = answer
+        self._worker = worker
+        self._lease = lease
+        self._held = b""
+        self._slow: asyncio.Task[None] | None = None
+
+    async def begin(self) -> bool:
+        """Wait for the first event; False if the stream ends without one. Raises Lost."""
+        while not (first := self._take()):
+            if self._answer.complete:
+                return False
+            await self._answer.wait()
+        self._held = first + self._held
+        return True
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not (chunk := self._take()):
+            if self._answer.complete:
+                await self.aclose()
+                raise StopAsyncIteration
+            try:
+                await self._answer.wait()
+            except Lost as error:
+                await self.aclose()
+                raise StreamBroken(self._worker, str(error)) from error
+        return chunk
+
+    async def pass_on(self, send: SendChunk) -> None:
+        """Send every chunk the moment it arrives, and return at the end. Raises StreamBroken.
+
+        Does what `async for chunk in stream: await send(chunk)` does, without waking the task for each chunk:
+        a third of a stream's CPU time. It is only woken by a slow client, and at the end.
+        """
+        self._send = send
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answer.listener = self._push
+        try:
+            self._push()
+            await self._ended
+        finally:
+            self._answer.listener = None
+            if self._slow is not None:
+                self._slow.cancel()
+
+    async def aclose(self) -> None:
+        self._answer.close()
+        self._lease.release()
+
+    def _take(self) -> bytes:
+        """The whole events that have arrived; at the end of the answer, all the rest."""
+        chunk = self._answer.take()
+        if not self._held and chunk.endswith(_BLANK_LINES):
+            return chunk
+        chunk = self._held + chunk
+        end = max(chunk.rfind(b"\n\n") + 2, chunk.rfind(b"\r\n\r\n") + 4)
+        if self._answer.complete:
+            end = len(chunk)
+        elif end < 4:  # rfind found neither
+            end = 0
+        self._held = chunk[end:]
+        return chunk[:end]
+
+    def _push(self) -> None:
+        """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
+        if self._slow is not None or self._ended.done():
+            return
+        chunk = self._take()
+        if chunk:
+            sending = self._send(chunk)
+            try:
+                waits_for = sending.send(None)
+            except StopIteration:
+                pass  # the usual case: it was written without waiting
+            except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the task that waits
+                self._ended.set_exception(error)
+            else:
+                self._slow = asyncio.ensure_future(self._finish(sending, waits_for))
+                return
+        if self._answer.complete:
+            self._ended.set_result(None)
+        elif self._answer.error is not None:
+            self._ended.set_exception(StreamBroken(self._worker, str(self._answer.error)))
+
+    async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: asyncio.Future[Any]) -> None:
+        """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""
+        try:
+            while True:
+                # It was yielded to us instead of to a task: take it as a task would have.
+                waits_for._asyncio_future_blocking = False
+                await asyncio.wait([waits_for])
+                waits_for = sending.send(None)
+        except StopIteration:
+            self._slow = None
+            self._push()
+        finally:
+            sending.close()

@@ -1,0 +1,241 @@
+"""Connections to workers, made for passing bytes on: one write per request, one wake-up per piece of answer.
+
+HTTP/1.1 over httptools, without what a general client builds around an exchange (request objects, header
+dictionaries, stream readers): that was two thirds of the gateway's CPU time per request. The figures are in
+docs/decisions/0002-an-http-client-of-our-own-on-the-hot-path.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+HIGH_WATER_BYTES = 256 * 1024
+"""An answer of which more than this waits unread is not read any further from its worker."""
+
+
+class Lost(Exception):
+    """The connection ended before the answer did, or what came over it is not HTTP."""
+
+
+class Answer:
+    """The answer to one request while it comes in: `take` what is there, `wait` for more."""
+
+    __slots__ = (
+        "_connection",
+        "_parts",
+        "_size",
+        "_waiter",
+        "complete",
+        "error",
+        "headers",
+        "listener",
+        "status",
+    )
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self.status = 0
+        """0 until the head has arrived."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
+        self.complete = False
+        """The last byte has arrived, taken or not."""
+        self.error: Lost | None = None
+        self.listener: Callable[[], None] | None = None
+        """Called, instead of waking a waiter, whenever something has arrived."""
+
+    def take(self) -> bytes:
+        """Everything of the body that has arrived since; empty if nothing has."""
+        parts = self._parts
+        if not parts:
+            return b""
+        self._parts = []
+        if self._size > HIGH_WATER_BYTES and self._connection is not None:
+            self._connection.transport.resume_reading()
+        self._size = 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def wait(self) -> None:
+        """Wait until something has arrived. Raises Lost when nothing can any more."""
+        if self.error is not None:
+            raise self.error
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    async def read_head(self) -> None:
+        """Wait for status and headers. Raises Lost."""
+        while not self.status:
+            await self.wait()
+
+    async def read_all(self) -> bytes:
+        """The whole body. Raises Lost."""
+        while not self.complete:
+            await self.wait()
+        return self.take()
+
+    def close(self) -> None:
+        """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
+        if self._connection is not None:
+            self._connection.transport.abort()
+
+    # What follows is the connection's side.
+
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+
+    def end(self, error: Lost | None = None) -> None:
+        self._connection = None
+        self.error = error
+        self.complete = error is None
+
+    def wake(self) -> None:
+        """Something has arrived: tell whoever waits; if nobody does, do not let too much pile up."""
+        if self.listener is not None:
+            self.listener()
+        elif (waiter := self._waiter) is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        if self._size > HIGH_WATER_BYTES and self._connection is not None:
+            self._connection.transport.pause_reading()
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a worker, for one exchange at a time."""
+
+    __slots__ = ("_answer", "_has_length", "_origin", "_parser", "idle_since", "transport")
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._answer: Answer | None = None
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._parser = httptools.HttpResponseParser(self)
+
+    def send(self, request: bytes) -> Answer:
+        """Write a request; the connection must be idle."""
+        self._answer = answer = Answer(self)
+        self._has_length = False
+        self.transport.write(request)
+        return answer
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._lose(f"what came back is not an HTTP answer ({error})")
+            self.transport.abort()
+        else:
+            if answer is not None:
+                answer.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._origin.forget(self)
+        answer = self._answer
+        if answer is not None and exc is None and answer.status and not self._has_length:
+            self._answer = None
+            answer.end()  # an answer without a length ends with its connection
+            answer.wake()
+        else:
+            self._lose(str(exc or "the worker closed the connection"))
+
+    def _lose(self, reason: str) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.end(Lost(reason))
+            answer.wake()
+
+    # What follows is called by the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._answer is not None:
+            name = name.lower()
+            self._has_length |= name in (b"content-length", b"transfer-encoding")
+            self._answer.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._answer is None:
+            raise httptools.HttpParserError("an answer that nobody asked for")
+        status = self._parser.get_status_code()
+        if status < 200:  # an interim answer: the real one follows
+            self._answer.headers.clear()
+        else:
+            self._answer.status = status
+
+    def on_body(self, body: bytes) -> None:
+        if self._answer is not None:
+            self._answer.add(body)
+
+    def on_message_complete(self) -> None:
+        answer = self._answer
+        if answer is None or not answer.status:
+            return
+        self._answer = None
+        answer.end()
+        if self._parser.should_keep_alive():
+            self._origin.keep(self)
+        else:
+            self.transport.close()
+
+
+class Origin:
+    """The connections to one `scheme://host:port`.
+
+    The one used last is used first, so that few stay open; those that idled longer than `idle_s` are closed.
+    """
+
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None, *, idle_s: float, connect_s: float
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._idle_s = idle_s
+        self._connect_s = connect_s
+        self._idle: list[Connection] = []
+
+    async def send(self, request: bytes) -> Answer:
+        """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection = self._idle.pop()
+            if loop.time() - connection.idle_since > self._idle_s:
+                connection.transport.close()
+            elif not connection.transport.is_closing():
+                return connection.send(request)
+        async with asyncio.timeout(self._connect_s):
+            _, connection = await loop.create_connection(
+                lambda: Connection(self), self._host, self._port, ssl=self._tls
+            )
+        return connection.send(request)
+
+    def keep(self, connection: Connection) -> None:
+        """Its exchange is over: use the connection again."""
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """It is closed."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def close(self) -> None:
+        """Close what is idle; what is busy closes with its answer."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.transport.close()
