@@ -1,9 +1,9 @@
 """A load generator in a process of its own: closed loop, keep-alive, every answer checked.
 
-Reads one JSON job a line from standard input, writes its result into the file that the job names and says so;
-`Load` is its handle in the benchmark's process. The request bytes are built before the clock starts; the answers
-are compared with what the fake worker says, byte for byte first, by meaning where a gateway has written the JSON
-anew.
+Reads one JSON job a line from standard input, writes its result into the file that the job names and says
+so; `Load` is its handle in the benchmark's process. The request bytes are built before the clock starts; the
+answers are compared with what the fake worker says, byte for byte first, by meaning where a gateway has
+written the JSON anew.
 """
 
 from __future__ import annotations
