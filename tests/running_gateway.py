@@ -13,7 +13,7 @@ import aiohttp
 from radixway.app import Gateway
 from radixway.config import load_config
 from radixway.routing import Worker, WorkerState
-from radixway.serving import GatewayServer, bind
+from radixway.web import AppServer, bind
 
 FAST_HEALTH = {"interval_s": 0.05, "timeout_s": 2, "backoff_max_s": 0.1}
 
@@ -58,12 +58,13 @@ async def running_gateway(*urls: str, wait: bool = True, **sections: Any) -> Asy
     """A gateway in front of the workers at `urls`, once they are ready; `sections` as in radixway.yaml."""
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
-    server = GatewayServer(Gateway(config), bind("127.0.0.1", 0))
+    gateway = Gateway(config)
+    server = AppServer(gateway, bind("127.0.0.1", 0), drain_s=config.gateway.drain_s)
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as client:
-        running = RunningGateway(server.url, server.gateway, client)
+        running = RunningGateway(server.url, gateway, client)
         try:
             for url in urls if wait else ():
                 await running.until(url, WorkerState.READY)

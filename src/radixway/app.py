@@ -20,9 +20,6 @@ from radixway.surfaces import (
     Completions,
     Exchange,
     Generate,
-    Receive,
-    Scope,
-    Send,
     Surface,
     admin_routes,
     error_json,
@@ -31,6 +28,7 @@ from radixway.surfaces import (
 )
 from radixway.telemetry import JournalBook, Metrics
 from radixway.transports import Dispatch, HttpProbe, HttpTransport
+from radixway.web import Receive, Scope, Send
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/v1/chat/completions": ChatCompletions,

@@ -227,11 +227,11 @@ def _exit_with(run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run a server to its end under uvloop and exit with what it returns."""
     import uvloop
 
-    from radixway.serving import PortBusy
+    from radixway.web import CannotListen
 
     try:
         code = uvloop.run(run())
-    except (ConfigError, PortBusy) as error:
+    except (ConfigError, CannotListen) as error:
         fail(str(error))
     except KeyboardInterrupt:
         code = 0

@@ -16,8 +16,8 @@ from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
 from radixway.config import Config, WorkerSection
 from radixway.routing import Registry, Worker, WorkerState
-from radixway.serving import GatewayServer, bind
 from radixway.telemetry import configure_logging
+from radixway.web import AppServer, bind
 
 log = logging.getLogger(__name__)
 out = Console(highlight=False)
@@ -28,9 +28,10 @@ _STOP_WITHIN_S = 10.0
 
 
 async def run_gateway(config: Config) -> int:
-    """Serve a gateway until a signal; returns the exit code. Raises PortBusy, ConfigError."""
+    """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
     configure_logging(config.telemetry.log_level)
-    server = GatewayServer(Gateway(config), bind(config.gateway.host, config.gateway.port))
+    listener = bind(config.gateway.host, config.gateway.port)
+    server = AppServer(Gateway(config), listener, drain_s=config.gateway.drain_s)
     server.stop_on_signals()
     await server.serve(lambda: out.print(f"gateway [bold]{server.url}[/]  ({len(config.workers)} workers)"))
     return 0
@@ -42,7 +43,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     An engine that cannot start ends everything with its exit code; one that dies later is started again.
 
     Raises:
-        PortBusy: one of the two ports cannot be had.
+        CannotListen: one of the two ports cannot be had.
         ConfigError: the configuration names something that does not exist.
     """
     configure_logging(config.telemetry.log_level)
@@ -50,11 +51,12 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = _EngineProcess(engine_port, config_file, model)
     workers = (*config.workers, WorkerSection(url=engine.url))
-    server = GatewayServer(Gateway(config.model_copy(update={"workers": workers})), listener)
+    gateway = Gateway(config.model_copy(update={"workers": workers}))
+    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
     server.stop_on_signals()
     serving = asyncio.create_task(server.serve())
     supervising = asyncio.create_task(engine.supervise())
-    presenting = asyncio.create_task(_present(server, engine, greet=greet))
+    presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
     try:
         await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
         presenting.cancel()
@@ -122,23 +124,20 @@ class _EngineProcess:
             await process.wait()
 
 
-async def _present(server: GatewayServer, engine: _EngineProcess, *, greet: bool) -> None:
+async def _present(url: str, registry: Registry, engine: _EngineProcess, *, greet: bool) -> None:
     """Wait for the engine, then show where everything is and one answered request with its journal."""
-    registry = server.gateway.registry
     with out.status("starting the engine …"):
         await _until_ready(registry, engine.url)
     engine.ready()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row(
-        "gateway", f"[bold]{server.url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}"
-    )
+    table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
     table.add_row("engine", engine.url, ", ".join(sorted(registry.models())))
-    table.add_row("metrics", f"{server.url}/metrics/prometheus", "")
-    table.add_row("API", f"{server.url}/docs", "")
+    table.add_row("metrics", f"{url}/metrics/prometheus", "")
+    table.add_row("API", f"{url}/docs", "")
     out.print(table)
     if greet:
         try:
-            await _greet(server.url)
+            await _greet(url)
         except CallFailed as failure:
             log.warning("the first request failed: %s", failure)
     out.print("\nServing. Ctrl-C stops.")
@@ -178,6 +177,6 @@ def _fields(step: dict[str, Any]) -> str:
 
 
 def _next_free_port(port: int) -> int:
-    """The port after the gateway's, checked before a model is loaded for nothing. Raises PortBusy."""
+    """The port after the gateway's, checked before a model is loaded for nothing. Raises CannotListen."""
     bind("127.0.0.1", port + 1).close()
     return port + 1

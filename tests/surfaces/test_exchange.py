@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import urllib.error
+import urllib.request
 
 import aiohttp
 import pytest
@@ -353,6 +355,19 @@ async def test_a_body_over_the_limit_gets_413_declared_or_not():
         except aiohttp.ClientConnectionError:
             pass  # the answer came while the body was still being sent
         assert (await gateway.get("/health"))[0] == 200
+
+
+async def test_a_50_mb_body_is_read_off_so_that_its_sender_gets_the_413():
+    def send(url: str) -> int:
+        request = urllib.request.Request(url, data=b"x" * 50_000_000)
+        try:
+            with urllib.request.urlopen(request, timeout=20) as response:
+                return response.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    async with running_gateway() as gateway:
+        assert await asyncio.to_thread(send, gateway.url + "/v1/chat/completions") == 413
 
 
 async def test_generate_needs_text_or_ids():

@@ -2,7 +2,6 @@
 
 from radixway.pipeline.errors import (
     BadRequest,
-    BodyTooLarge,
     DeadlineExceeded,
     FailureReason,
     GatewayError,
@@ -20,7 +19,6 @@ from radixway.pipeline.retry import Retry
 
 __all__ = [
     "BadRequest",
-    "BodyTooLarge",
     "Chunks",
     "DeadlineExceeded",
     "FailureReason",

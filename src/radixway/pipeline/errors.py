@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from radixway.web import BadBody
+
 FailureReason = Literal["unreachable", "disconnected", "unavailable"]
 """Why a worker failed a request: no connection, connection lost, or its own word (502, 503)."""
 
@@ -29,12 +31,12 @@ class BadRequest(GatewayError):
         super().__init__(message)
         self.param = param
 
-
-class BodyTooLarge(BadRequest):
-    """The body is larger than `gateway.max_body_bytes`."""
-
-    status = 413
-    code = "body_too_large"
+    @classmethod
+    def of(cls, body: BadBody) -> BadRequest:
+        """The same mistake, as an end of a request."""
+        refused = cls(str(body), param=body.param)
+        refused.status, refused.code = body.status, body.code
+        return refused
 
 
 class MethodNotAllowed(GatewayError):

@@ -2,8 +2,8 @@
 
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.admin import admin_routes
-from radixway.surfaces.bodies import error_json
-from radixway.surfaces.exchange import Exchange, Receive, Scope, Send, Surface
+from radixway.surfaces.errors import error_json
+from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.sglang import sglang_routes
@@ -15,9 +15,6 @@ __all__ = [
     "Completions",
     "Exchange",
     "Generate",
-    "Receive",
-    "Scope",
-    "Send",
     "Surface",
     "admin_routes",
     "error_json",

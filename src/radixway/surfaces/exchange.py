@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from radixway.pipeline import (
     BadRequest,
-    BodyTooLarge,
     DeadlineExceeded,
     GatewayError,
     MethodNotAllowed,
@@ -20,13 +18,9 @@ from radixway.pipeline import (
     StreamBroken,
 )
 from radixway.telemetry import Journal, JournalBook, Metrics
+from radixway.web import BadBody, ClientGone, ClientWatch, Receive, Scope, Send, read_body
 
 log = logging.getLogger(__name__)
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 
 class Surface(Protocol):
@@ -35,7 +29,7 @@ class Surface(Protocol):
     name: str
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
-        """The model asked for and whether to stream. Raises BadRequest naming the field at fault."""
+        """The model asked for and whether to stream. Raises BadBody naming the field at fault."""
         ...
 
     def error(self, error: GatewayError) -> bytes:
@@ -71,16 +65,16 @@ class Exchange:
         request_id, headers = _read_headers(scope["headers"])
         journal = Journal(request_id)
         answer = _Answer(send, journal)
-        watch: _Watch | None = None
+        watch: ClientWatch | None = None
         model = "unknown"
         reply: Reply | None = None
         try:
             if scope["method"] not in ("POST", "PUT"):
                 raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}")
-            raw = await _read_body(scope, receive, self._max_body_bytes)
+            raw = await read_body(scope, receive, self._max_body_bytes)
             asked, stream = self._surface.read(raw)
             journal.add("receive", surface=self._surface.name, model=asked, stream=stream, bytes=len(raw))
-            watch = _Watch(receive, self._timeout_s)
+            watch = ClientWatch(receive, self._timeout_s)
             path, query = scope["path"], scope["query_string"]
             request = Request(
                 id=request_id,
@@ -96,14 +90,16 @@ class Exchange:
             reply = await self._pipeline(request)
             model = asked or "default"
             await answer.send_reply(reply)
-        except _ClientGone:
+        except ClientGone:
             pass
+        except BadBody as error:
+            await self._fail(answer, journal, BadRequest.of(error))
         except GatewayError as error:
             await self._fail(answer, journal, error)
         except asyncio.CancelledError:
             if watch is None or watch.ended_by is None:
                 raise  # the server itself is stopping
-            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            watch.uncancel()
             if watch.ended_by == "deadline":
                 slow = DeadlineExceeded(f"no answer within {self._timeout_s:g} s")
                 await self._fail(answer, journal, slow)
@@ -132,38 +128,6 @@ class Exchange:
             await answer.end_stream(self._surface.error_event(error))
         else:
             await answer.send_error(error, self._surface.error(error))
-
-
-class _ClientGone(Exception):
-    """The client left before its request was complete."""
-
-
-class _Watch:
-    """Cancels the current task when the client leaves or the deadline passes, until closed."""
-
-    __slots__ = ("_receiving", "_task", "_timer", "deadline", "ended_by")
-
-    def __init__(self, receive: Receive, timeout_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self.ended_by: Literal["client", "deadline"] | None = None
-        self.deadline = loop.time() + timeout_s
-        self._task = asyncio.current_task(loop)
-        self._timer = loop.call_at(self.deadline, self._end, "deadline")
-        self._receiving = asyncio.ensure_future(receive())
-        self._receiving.add_done_callback(self._left)
-
-    def close(self) -> None:
-        self._timer.cancel()
-        self._receiving.remove_done_callback(self._left)
-        self._receiving.cancel()
-
-    def _left(self, _: object) -> None:
-        self._end("client")
-
-    def _end(self, by: Literal["client", "deadline"]) -> None:
-        if self.ended_by is None and self._task is not None:
-            self.ended_by = by
-            self._task.cancel()
 
 
 class _Answer:
@@ -248,26 +212,3 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[byte
     if not (0 < len(request_id) <= 128 and request_id.isascii() and request_id.isprintable()):
         request_id = uuid.uuid4().hex
     return request_id, tuple(passed)
-
-
-async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises BodyTooLarge as soon as it is known to be."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise BodyTooLarge(f"the body has {int(value)} bytes; {limit} are allowed")
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise BodyTooLarge(f"the body has more than the {limit} bytes that are allowed")
-        parts.append(part)
-        if not message.get("more_body", False):
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-            if not body:
-                raise BadRequest("the request has no body")
-            return body

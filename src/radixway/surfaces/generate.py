@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.pipeline import BadRequest, GatewayError
-from radixway.surfaces.bodies import error_event, error_json, read_json
+from radixway.pipeline import GatewayError
+from radixway.surfaces.errors import error_event, error_json
+from radixway.web import BadBody, read_json
 
 _ABSENT = msgspec.Raw(b"")
 _NOTHING = (b"", b"null")
@@ -39,7 +40,7 @@ class Generate:
         body = read_json(self._decoder, raw)
         given = (bytes(body.input_ids), bytes(body.input_embeds))
         if body.text is None and all(field in _NOTHING for field in given):
-            raise BadRequest("one of text and input_ids is needed", param="text")
+            raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
         return body.model, bool(body.stream)
 
     def error(self, error: GatewayError) -> bytes:

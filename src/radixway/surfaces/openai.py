@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from radixway.pipeline import GatewayError
-from radixway.surfaces.bodies import error_event, error_json, read_json
+from radixway.surfaces.errors import error_event, error_json
+from radixway.web import read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
 

@@ -1,4 +1,4 @@
-"""Serve a gateway with uvicorn: bind first, say when it is ready, drain on the first signal."""
+"""Serve an ASGI application with uvicorn: bind first, say when it is ready, drain when asked to stop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from radixway.app import Gateway
+from radixway.web.asgi import App
 
 
-class PortBusy(Exception):
+class CannotListen(Exception):
     """The address cannot be listened on; the message says why."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, with Nagle's delay off for every connection it accepts. Raises PortBusy."""
+    """A listening socket whose connections send without Nagle's delay; port 0 takes a free one.
+
+    Raises:
+        CannotListen: the port is taken, or the address is not ours.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -28,42 +32,46 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(2048)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise PortBusy(
-            f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from None
     return listener
 
 
-class GatewayServer:
-    """A running gateway: `await serve()` until `stop()` is called."""
+def url_of(listener: socket.socket) -> str:
+    """Where clients reach it."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def __init__(self, gateway: Gateway, listener: socket.socket) -> None:
-        config = gateway.config
-        self.gateway = gateway
-        self.url = _url(listener)
+
+class AppServer:
+    """An application on a listening socket, from `serve()` until `stop()`."""
+
+    def __init__(self, app: App, listener: socket.socket, *, drain_s: float, lifespan: bool = True) -> None:
+        self.url = url_of(listener)
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
-                gateway,
+                app,
                 http="httptools",
                 loop="uvloop",
                 ws="none",
-                lifespan="on",
+                lifespan="on" if lifespan else "off",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 log_config=None,
-                timeout_graceful_shutdown=int(config.gateway.drain_s),
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=int(drain_s),
             )
         )
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Answer requests until stopped; then let running ones finish for `gateway.drain_s`."""
+        """Answer requests until stopped; then let running ones finish for `drain_s` seconds."""
         self._server.on_ready = on_ready
         await self._server.serve(sockets=[self._listener])
 
     def stop_on_signals(self) -> None:
-        """Take SIGINT and SIGTERM as `stop`, instead of uvicorn's own handling. Main thread only."""
+        """Take SIGINT and SIGTERM as `stop`. Main thread only."""
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signum, self.stop)
@@ -87,8 +95,3 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.on_ready()
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

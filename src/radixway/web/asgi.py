@@ -1,0 +1,56 @@
+"""ASGI's three arguments, and a watch over the client while its request is being answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Literal
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class ClientWatch:
+    """Cancels the current task when its client leaves or its deadline passes, until closed.
+
+    Begin it once the body has been read: it takes over `receive`. After a cancellation `ended_by` tells ours
+    from others; the task then calls `uncancel` and goes on to clean up.
+    """
+
+    __slots__ = ("_receiving", "_task", "_timer", "deadline", "ended_by")
+
+    def __init__(self, receive: Receive, timeout_s: float | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.ended_by: Literal["client", "deadline"] | None = None
+        self.deadline = float("inf")
+        """Event loop time."""
+        self._task = asyncio.current_task(loop)
+        self._timer: asyncio.TimerHandle | None = None
+        if timeout_s is not None:
+            self.deadline = loop.time() + timeout_s
+            self._timer = loop.call_at(self.deadline, self._end, "deadline")
+        self._receiving = asyncio.ensure_future(receive())
+        self._receiving.add_done_callback(self._left)
+
+    def uncancel(self) -> None:
+        """The cancellation was ours and has been dealt with."""
+        if self._task is not None:
+            self._task.uncancel()
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._receiving.remove_done_callback(self._left)
+        self._receiving.cancel()
+
+    def _left(self, _: object) -> None:
+        self._end("client")
+
+    def _end(self, by: Literal["client", "deadline"]) -> None:
+        if self.ended_by is None and self._task is not None:
+            self.ended_by = by
+            self._task.cancel()

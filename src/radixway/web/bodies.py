@@ -1,0 +1,88 @@
+"""Request bodies: read up to a limit, decode into structs, errors that name the field."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from radixway.web.asgi import Receive, Scope
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
+_MISSING = re.compile(r"missing required field `(?P<field>[^`]*)`")
+
+_DRAINED_AT_MOST = 8
+"""Times the limit: how much of a body too large is read, so that its sender gets to read our answer."""
+
+
+class ClientGone(Exception):
+    """The client left before its request was complete."""
+
+
+class BadBody(Exception):
+    """The body cannot be used."""
+
+    def __init__(self, message: str, *, status: int = 400, code: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+        """The field at fault, when one is: `messages[0].content`."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole body. Raises BadBody (413) when it has more than `limit` bytes, ClientGone."""
+    parts: list[bytes] = []
+    size = 0
+    more = True
+    if _waits_for_permission(scope) > limit:
+        raise _too_large(limit)
+    while more and size <= limit * _DRAINED_AT_MOST:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            parts.append(part)
+        more = message.get("more_body", False)
+    if size > limit:
+        raise _too_large(limit)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Decode a body. Raises BadBody (400): malformed JSON, or a field of the wrong type or out of range."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise _bad_field(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadBody(f"the body is not valid JSON: {error}", code="invalid_json") from None
+    except RecursionError:
+        raise BadBody("the body is nested too deeply", code="invalid_json") from None
+
+
+def _waits_for_permission(scope: Scope) -> int:
+    """The size of a body that will only be sent after `100 Continue`; 0 if it comes anyway."""
+    headers = dict(scope["headers"])
+    declared = headers.get(b"content-length", b"")
+    return int(declared) if b"expect" in headers and declared.isdigit() else 0
+
+
+def _too_large(limit: int) -> BadBody:
+    return BadBody(f"the body has more than the {limit} bytes allowed", status=413, code="body_too_large")
+
+
+def _bad_field(text: str) -> BadBody:
+    """msgspec's words about a wrong value, with the field's name at the front and in `param`."""
+    place = _PLACE.search(text)
+    field = place["field"] if place else ""
+    missing = _MISSING.search(text)
+    if missing:
+        field = f"{field}.{missing['field']}" if field else missing["field"]
+    message = _PLACE.sub("", text).replace("`", "")
+    return BadBody(f"{field}: {message}" if field else message, param=field or None, code="invalid_value")
