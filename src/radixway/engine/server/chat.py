@@ -11,7 +11,7 @@ from radixway.engine.server.answers import Answer
 from radixway.engine.server.bodies import read_json
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.messages import template_messages, template_tools, text_length
+from radixway.engine.server.messages import template_messages, template_tools
 from radixway.engine.server.openai_replies import (
     ChatChoice,
     ChatMessage,
@@ -76,7 +76,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
             )
             for choice in range(n)
         ]
-        prompt_ids = await chat_prompt_ids(service, body)
+        prompt_ids = await chat_prompt_ids(service, body, body_bytes=len(raw))
         async with service.generate(
             [Job(prompt_ids, params, exchange.request_id) for params in all_params],
             arrived_at=arrived_at,
@@ -95,7 +95,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
                 await exchange.send_json(encode(reply))
 
 
-async def chat_prompt_ids(service: Service, body: ChatBody) -> list[int]:
+async def chat_prompt_ids(service: Service, body: ChatBody, *, body_bytes: int) -> list[int]:
     """The conversation as token ids. Raises ApiError (400) or TemplateError for what cannot be said so."""
     if body.messages is None:
         raise ApiError("messages: missing", param="messages", code="missing_field")
@@ -121,7 +121,7 @@ async def chat_prompt_ids(service: Service, body: ChatBody) -> list[int]:
         )
         return tokenizer.encode(text, add_special_tokens=False)
 
-    ids = await service.off_the_loop(render_and_encode, characters=text_length(messages))
+    ids = await service.off_the_loop(render_and_encode, characters=body_bytes)
     service.check_token_ids(ids, "messages")
     return ids
 

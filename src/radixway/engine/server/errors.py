@@ -36,7 +36,7 @@ class ApiError(Exception):
         return msgspec.json.encode({"error": error})
 
 
-_TYPES = {404: "not_found_error", 429: "rate_limit_error"}
+_TYPES = {429: "rate_limit_error"}
 
 
 def api_error(error: EngineError, *, field_names: dict[str, str] | None = None) -> ApiError:

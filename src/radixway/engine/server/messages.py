@@ -49,18 +49,6 @@ def template_tools(tools: Sequence[dict[str, Any]] | None, tool_choice: Any) -> 
     return list(tools) if tools and tool_choice != "none" else None
 
 
-def text_length(messages: Sequence[dict[str, Any]]) -> int:
-    """Roughly how many characters the messages have, so that long ones are not rendered on the event loop."""
-    length = 0
-    for message in messages:
-        content = message.get("content")
-        parts = content if isinstance(content, list) else [content]
-        length += sum(
-            len(part.get("text") or "") if isinstance(part, dict) else len(part or "") for part in parts
-        )
-    return length
-
-
 def _content(content: Any, place: str) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content

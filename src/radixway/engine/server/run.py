@@ -61,7 +61,7 @@ async def serve(
     """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
     with bind(host, port) as listener, _signals_set(stop):
-        loaded = await _load(config, progress or _log_progress, stop)
+        loaded = await _load(config, progress or _ProgressLog(), stop)
         if loaded is None:
             return
         engine, tokenizer = loaded
@@ -178,20 +178,37 @@ async def _load(
 
 @contextmanager
 def _signals_set(stop: asyncio.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM set `stop`, where this is the main thread."""
+    """The first SIGINT or SIGTERM sets `stop`, in the main thread; a second one ends the process."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    for number in signals:
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         for number in signals:
             loop.remove_signal_handler(number)
 
+    def drain() -> None:
+        restore()
+        stop.set()
 
-def _log_progress(what: str, share: float) -> None:
-    log.info("%s: %d %%", what, round(100 * share))
+    for number in signals:
+        loop.add_signal_handler(number, drain)
+    try:
+        yield
+    finally:
+        restore()
+
+
+class _ProgressLog:
+    """Logs each stage of loading when it begins and at every further quarter."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._next_share = 0.0
+
+    def __call__(self, what: str, share: float) -> None:
+        if what != self._what or share >= self._next_share:
+            self._what, self._next_share = what, share + 0.25
+            log.info("%s: %d %%", what, round(100 * share))
 
 
 def _log_ready(url: str) -> None:

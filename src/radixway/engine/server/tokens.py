@@ -37,7 +37,7 @@ async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
     body = read_json(_tokenize_decoder, raw)
     service.check_model(body.model)
     if body.prompt is None:
-        all_ids = [await chat_prompt_ids(service, body)]
+        all_ids = [await chat_prompt_ids(service, body, body_bytes=len(raw))]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
         all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
     else:
