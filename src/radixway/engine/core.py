@@ -86,8 +86,8 @@ class Core:
             return None
         return self._end(request, FinishReason("abort", message=message), [], [])
 
-    def step(self) -> list[Output]:
-        """Compute one batch; the outputs of the requests that got a token."""
+    def step(self) -> list[tuple[Request, Output]]:
+        """Compute one batch; the requests that got a token, and what they got."""
         work = self.scheduler.schedule()
         if not work:
             return []
@@ -95,7 +95,7 @@ class Core:
         samples = sample(logits, requests)
         self.scheduler.advance(work)
         return [
-            self._accept(request, drawn.token_id, drawn.logprob)
+            (request, self._accept(request, drawn.token_id, drawn.logprob))
             for request, drawn in zip(requests, samples, strict=True)
         ]
 

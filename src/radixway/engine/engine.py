@@ -40,7 +40,7 @@ class Generation:
     EngineError when the engine fails or stops.
     """
 
-    def __init__(self, request: Request, leave: Callable[[], None]) -> None:
+    def __init__(self, request: Request, leave: "Callable[[Generation], None]") -> None:
         self.request_id = request.id
         self._request = request
         self._leave = leave
@@ -69,7 +69,7 @@ class Generation:
         """Stop generating; its pages are free before the next step. Does nothing once it has finished."""
         if not self._ended:
             self._ended = True
-            self._leave()
+            self._leave(self)
 
 
 class Engine:
@@ -124,7 +124,7 @@ class Engine:
         if name in self._generations:
             raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
         request = self._core.request(name, prompt_ids, params, namespace, priority)
-        generation = Generation(request, partial(self._leave, name))
+        generation = Generation(request, self._leave)
         self._generations[name] = generation
         self._inbox.put(partial(self._add, generation))
         if self._stopped:  # since the check; the thread may be past answering
@@ -156,10 +156,10 @@ class Engine:
         if self._stopped or not self._thread.is_alive():
             raise EngineStopped("the engine is not running")
 
-    def _leave(self, request_id: str) -> None:
-        """Nobody listens to this request any more."""
-        generation = self._generations.pop(request_id, None)
-        if generation is not None:
+    def _leave(self, generation: Generation) -> None:
+        """Nobody listens to this one any more."""
+        if self._generations.get(generation.request_id) is generation:
+            self._generations.pop(generation.request_id, None)
             self._inbox.put(partial(self._abort, generation))
 
     # Below: the engine thread.
@@ -193,24 +193,25 @@ class Engine:
     def _abort(self, generation: Generation) -> None:
         output = self._core.abort(generation._request)
         if output is not None:
-            self._deliver([output])
+            self._deliver([(generation._request, output)])
 
-    def _deliver(self, outputs: Iterable[Output]) -> None:
+    def _deliver(self, outputs: Iterable[tuple[Request, Output]]) -> None:
         """Give outputs to those who (still) listen."""
         events = []
-        for output in outputs:
-            name = output.request_id
-            listening = (
-                self._generations.get(name) if output.finish is None else self._generations.pop(name, None)
-            )
-            if listening is not None:
-                events.append((listening, output))
+        for request, output in outputs:
+            generation = self._generations.get(request.id)
+            if generation is not None and generation._request is request:  # ids come back
+                events.append((generation, output))
+                if output.finish is not None:
+                    del self._generations[request.id]
         self._send(events)
 
     def _fail(self, error: EngineError) -> None:
         """Tell everyone."""
-        failed, self._generations = self._generations, {}
-        self._send((generation, error) for generation in failed.values())
+        failed = []
+        while self._generations:
+            failed.append((self._generations.popitem()[1], error))
+        self._send(failed)
 
     def _send(self, events: "Iterable[tuple[Generation, Event]]") -> None:
         """Cross to the event loops: one call for each, however many events."""
@@ -222,7 +223,7 @@ class Engine:
                 loop.call_soon_threadsafe(_push, its_events)
             except RuntimeError:  # the loop was closed: nobody listens there any more
                 for generation, _ in its_events:
-                    self._leave(generation.request_id)
+                    self._leave(generation)
 
 
 def _push(events: "list[tuple[Generation, Event]]") -> None:

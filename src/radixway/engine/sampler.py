@@ -40,6 +40,7 @@ class Sample:
     logprob: TokenLogprob | None
 
 
+@torch.inference_mode()
 def sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
     """The next token of each request from its row of `logits` [n, vocabulary] (float32; overwritten)."""
     wanting = [row for row, request in enumerate(requests) if request.params.logprobs is not None]

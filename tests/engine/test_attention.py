@@ -1,0 +1,102 @@
+"""Attention over pages, single tokens and chunks together, against the formula written out."""
+
+import math
+from array import array
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.driving import random_tokens
+from radixway.engine.architecture import Architecture, parse_architecture
+from radixway.engine.attention import CpuAttention, Plan, SdpaAttention, Span, _groups, merge
+from radixway.engine.pool import KVStore, PagePool
+
+PAGE = 4
+CPU = torch.device("cpu")
+
+
+def shape(heads: int, kv_heads: int, head_dim: int) -> Architecture:
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "vocab_size": 10,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+    }
+    return parse_architecture(config, frozenset())
+
+
+def written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(q k / √D) v for the last tokens q [n, H, D] of the sequence whose k and v [m, KV, D] are."""
+    n, heads, d = q.shape
+    k, v = (x.repeat_interleave(heads // x.shape[1], 1) for x in (k, v))
+    scores = torch.einsum("nhd,mhd->hnm", q, k) / math.sqrt(d)
+    places = torch.arange(k.shape[0])
+    scores[:, places[None, :] > places[-n:, None]] = -torch.inf
+    return torch.einsum("hnm,mhd->nhd", scores.softmax(-1), v).reshape(n, -1)
+
+
+@pytest.mark.parametrize("kind", [CpuAttention, SdpaAttention])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 2, 16), (6, 1, 8), (3, 3, 32)])
+def test_a_mixed_step_attends_as_the_formula_says(
+    kind: type, heads: int, kv_heads: int, head_dim: int
+) -> None:
+    torch.manual_seed(0)
+    store = KVStore(shape(heads, kv_heads, head_dim), 600, PAGE, torch.float32, CPU)
+    attention, pool = kind(store), PagePool(600)
+    pool.take(7)
+    lengths = [(0, 1), (1, 1), (17, 1), (3, 1), (250, 1), (16, 1), (0, 2), (0, 33), (5, 9), (64, 16), (63, 2)]
+    sequences = [
+        [torch.randn(before + new, count, head_dim) for count in (heads, kv_heads, kv_heads)]
+        for before, new in lengths
+    ]
+    pages = [array("i", random_pages(pool, before + new)) for before, new in lengths]
+    for layer in (0, 1):
+        for (before, _), (_, k, v), held in zip(lengths, sequences, pages, strict=True):
+            slots = torch.tensor(
+                [held[at // PAGE] * PAGE + at % PAGE for at in range(before)], dtype=torch.int64
+            )
+            store.write(layer, slots, k[:before], v[:before])
+        order = sorted(range(len(lengths)), key=lambda i: Plan.order(Span(*lengths[i], pages[i])))
+        plan = Plan.make([Span(*lengths[i], pages[i]) for i in order], PAGE, torch.float32, CPU)
+        q, k, v = (torch.cat([sequences[i][part][lengths[i][0] :] for i in order]) for part in range(3))
+        ours = attention(plan, layer, q, k, v)
+        theirs = torch.cat([written_out(sequences[i][0][lengths[i][0] :], *sequences[i][1:]) for i in order])
+        assert (ours - theirs).abs().max() < 1e-5
+
+
+def random_pages(pool: PagePool, tokens: int) -> list[int]:
+    """Pages in no order."""
+    pages = list(pool.take(-(-tokens // PAGE)))
+    return [pages[i] for i in torch.randperm(len(pages)).tolist()]
+
+
+def test_positions_and_slots_follow_each_request() -> None:
+    spans = [Span(5, 1, array("i", [9, 3])), Span(2, 4, array("i", [7, 8]))]
+    plan = Plan.make(spans, PAGE, torch.float32, CPU)
+    assert plan.positions.tolist() == [5, 2, 3, 4, 5]
+    assert plan.slots.tolist() == [3 * 4 + 1, 7 * 4 + 2, 7 * 4 + 3, 8 * 4, 8 * 4 + 1]
+
+
+def test_requests_of_similar_length_share_a_call_and_padding_is_bounded() -> None:
+    assert _groups([]) == []
+    assert _groups([1]) == [(0, 1)]
+    assert _groups([10, 10, 11, 12]) == [(0, 4)]
+    assert _groups([1, 2, 100, 101]) == [(0, 2), (2, 4)]
+    pages = sorted(random_tokens(64, vocabulary=1000))
+    for start, stop in _groups(pages):
+        padding = sum(pages[stop - 1] - held for held in pages[start:stop])
+        assert padding <= 32 * (stop - start)
+
+
+def test_results_over_disjoint_keys_merge_into_the_result_over_all() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(5, 8), torch.randn(30, 8), torch.randn(30, 8)
+    parts = [q @ k[rows].T for rows in (slice(0, 11), slice(11, 30))]
+    a, b = (s.softmax(-1) @ v[rows] for s, rows in zip(parts, (slice(0, 11), slice(11, 30)), strict=True))
+    merged = merge(a, parts[0].logsumexp(-1), b, parts[1].logsumexp(-1))
+    assert torch.allclose(merged, (q @ k.T).softmax(-1) @ v, atol=1e-6)

@@ -1,0 +1,297 @@
+"""Who runs when, and who has which pages: decided without a model."""
+
+from array import array
+from collections.abc import Iterable
+
+import pytest
+
+from radixway.engine.cache import PrefixCache
+from radixway.engine.pool import PagePool
+from radixway.engine.queue import STARVING, Order
+from radixway.engine.request import Request, SamplingParams
+from radixway.engine.scheduler import Scheduler
+
+PAGE = 4
+
+
+def scheduler(
+    pages: int = 100, *, running: int = 8, batch: int = 64, order: Order = "lpm", cached: bool = True
+) -> Scheduler:
+    cache = PrefixCache(PagePool(pages), PAGE, enabled=cached)
+    return Scheduler(cache, max_running=running, max_batch_tokens=batch, order=order)
+
+
+class Arrivals:
+    """Makes requests that arrive one after another."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, prompt: Iterable[int], most: int = 3, *, priority: int = 0, salt: str = "") -> Request:
+        self.count += 1
+        return Request(
+            id=f"r{self.count}",
+            tokens=array("i", prompt),
+            params=SamplingParams(max_tokens=most),
+            arrival=self.count,
+            priority=priority,
+            namespace=salt,
+        )
+
+
+@pytest.fixture
+def new() -> Arrivals:
+    return Arrivals()
+
+
+def step(scheduler: Scheduler) -> dict[str, int]:
+    """One step with a model that always samples 1; how many tokens of whom were computed."""
+    work = scheduler.schedule()
+    scheduler.check()
+    done = {request.id: tokens for request, tokens in work}
+    samples = [item.request for item in work if item.samples]
+    scheduler.advance(work)
+    scheduler.check()
+    for request in samples:
+        request.tokens.append(1)
+        if len(request.tokens) >= request.max_len:
+            scheduler.finish(request)
+    scheduler.check()
+    return done
+
+
+def run(scheduler: Scheduler, most: int = 1000) -> list[dict[str, int]]:
+    steps = []
+    while scheduler.running or scheduler.waiting:
+        steps.append(step(scheduler))
+        assert len(steps) < most, "it does not come to an end"
+    return steps
+
+
+def test_a_request_computes_its_prompt_then_a_token_a_step(new: Arrivals) -> None:
+    s = scheduler()
+    s.add(new(range(10), most=4))
+    assert run(s) == [{"r1": 10}, {"r1": 1}, {"r1": 1}, {"r1": 1}]
+
+
+def test_a_long_prompt_is_computed_in_chunks_beside_running_requests(new: Arrivals) -> None:
+    s = scheduler(batch=16)
+    s.add(new(range(100, 104), most=10))
+    step(s)
+    s.add(new(range(40), most=1))
+    assert step(s) == {"r1": 1, "r2": 15}
+    assert step(s) == {"r1": 1, "r2": 15}
+    assert step(s) == {"r1": 1, "r2": 10}
+
+
+def test_what_is_left_of_the_budget_starts_the_next_prompt(new: Arrivals) -> None:
+    s = scheduler(batch=16)
+    for start in (0, 100, 200):
+        s.add(new(range(start, start + 10), most=1))
+    assert run(s) == [{"r1": 10, "r2": 6}, {"r2": 4, "r3": 10}]
+
+
+def test_no_more_run_than_allowed(new: Arrivals) -> None:
+    s = scheduler(running=2)
+    for start in (0, 100, 200):
+        s.add(new(range(start, start + 4), most=2))
+    assert run(s) == [{"r1": 4, "r2": 4}, {"r1": 1, "r2": 1}, {"r3": 4}, {"r3": 1}]
+
+
+def test_the_next_turn_of_a_chat_finds_its_own_answer(new: Arrivals) -> None:
+    s = scheduler()
+    first = new(range(10), most=8)
+    s.add(first)
+    run(s)
+    second = new([*first.tokens, 77, 78, 79])
+    s.add(second)
+    assert step(s) == {"r2": 5}
+    assert second.cached_tokens == 16, "of 18 tokens, 17 have KV, which is four full pages"
+
+
+def test_the_last_prompt_token_is_always_computed(new: Arrivals) -> None:
+    s = scheduler()
+    s.add(new(range(8)))
+    run(s)
+    s.add(new(range(8)))
+    assert step(s) == {"r2": 4}, "the second page holds the last token"
+
+
+def test_identical_prompts_that_arrive_together_are_computed_once(new: Arrivals) -> None:
+    s = scheduler(running=64, batch=128)
+    for _ in range(50):
+        s.add(new(range(41), most=1))
+    steps = run(s)
+    assert steps[0] == {"r1": 41}
+    assert sum(sum(work.values()) for work in steps) == 41 + 49
+
+
+def test_followers_wait_only_while_their_next_page_is_being_computed(new: Arrivals) -> None:
+    s = scheduler(batch=8)
+    s.add(new(range(32), most=1))
+    s.add(new([*range(12), 500, 501, 502, 503, 504], most=1))
+    s.add(new([900, 901], most=1))
+    assert step(s) == {"r1": 8}
+    assert step(s) == {"r1": 8}, "r2 still needs the page that r1 computes now"
+    assert step(s) == {"r1": 8}
+    assert s.waiting and {"r2", "r3"} == {request.id for request in s.waiting}
+    assert step(s) == {"r1": 8}
+    assert step(s) == {"r2": 5, "r3": 2}
+
+
+def test_unrelated_requests_do_not_wait_for_a_leader(new: Arrivals) -> None:
+    s = scheduler(batch=64)
+    s.add(new(range(20), most=1))
+    s.add(new(range(20), most=1))
+    s.add(new(range(50, 60), most=1))
+    assert step(s) == {"r1": 20, "r3": 10}
+    assert step(s) == {"r2": 4}
+
+
+def test_the_longest_cached_prefix_goes_first(new: Arrivals) -> None:
+    s = scheduler(running=1)
+    s.add(new(range(20), most=1))
+    run(s)
+    s.add(new(range(100, 120), most=1))
+    s.add(new([*range(8), 500, 501], most=1))
+    s.add(new([*range(16), 500, 501], most=1))
+    assert run(s) == [{"r4": 2}, {"r3": 2}, {"r2": 20}]
+
+
+def test_fcfs_keeps_the_order_of_arrival(new: Arrivals) -> None:
+    s = scheduler(running=1, order="fcfs")
+    s.add(new(range(20), most=1))
+    run(s)
+    s.add(new(range(100, 120), most=1))
+    s.add(new([*range(16), 500, 501], most=1))
+    assert run(s) == [{"r2": 20}, {"r3": 2}]
+
+
+def test_priority_goes_before_prefixes(new: Arrivals) -> None:
+    s = scheduler(running=1)
+    s.add(new(range(20), most=1))
+    run(s)
+    s.add(new([*range(16), 500], most=1))
+    s.add(new(range(100, 108), most=1, priority=5))
+    assert run(s) == [{"r3": 8}, {"r2": 1}]
+
+
+def test_a_request_that_many_have_passed_goes_first(new: Arrivals) -> None:
+    s = scheduler(running=1)
+    s.add(new(range(20), most=1))
+    run(s)
+    s.add(new([900] * 5, most=1))
+    passed = 0
+    while True:
+        s.add(new([*range(16), passed], most=1, priority=9))
+        if "r2" in step(s):
+            break
+        passed += 1
+    assert passed == STARVING
+
+
+def test_prefixes_are_not_shared_between_namespaces(new: Arrivals) -> None:
+    s = scheduler()
+    s.add(new(range(20), most=1, salt="a"))
+    run(s)
+    s.add(new(range(20), most=1, salt="b"))
+    s.add(new(range(20), most=1, salt="a"))
+    assert step(s) == {"r2": 20, "r3": 4}
+
+
+def test_without_the_cache_nothing_is_shared_and_all_is_freed(new: Arrivals) -> None:
+    s = scheduler(cached=False)
+    for _ in range(3):
+        s.add(new(range(20), most=1))
+    assert run(s) == [{"r1": 20, "r2": 20, "r3": 20}]
+    assert s.cache.pool.free == 100
+
+
+def test_requests_that_computed_the_same_end_up_with_the_same_pages(new: Arrivals) -> None:
+    s = scheduler(running=4)
+    one, other = new([5, 6], most=12), new([5, 6], most=12)
+    s.add(one)
+    s.add(other)
+    for _ in range(8):
+        step(s)
+    assert list(one.pages[:2]) == list(other.pages[:2])
+    assert s.cache.pool.free + s.cache.cached + 2 + 2 == 100, "two shared pages, and one tail for each"
+
+
+def test_the_latest_arrival_is_preempted_when_pages_run_out_and_loses_nothing(new: Arrivals) -> None:
+    s = scheduler(pages=9)
+    s.add(new(range(8), most=16))
+    s.add(new(range(100, 108), most=16))
+    computed = {"r1": 0, "r2": 0}
+    for work in run(s):
+        for name, tokens in work.items():
+            computed[name] += tokens
+    assert s.preemptions
+    assert computed["r1"] == 8 + 15, "the first is never preempted"
+    assert computed["r2"] < 2 * (8 + 15), "the second found most of its own pages again"
+    assert s.cache.available == 9
+
+
+def test_lower_priority_is_preempted_first(new: Arrivals) -> None:
+    s = scheduler(pages=9)
+    s.add(new(range(8), most=16))
+    s.add(new(range(100, 108), most=16, priority=1))
+    computed: dict[str, int] = {}
+    for work in run(s):
+        for name, tokens in work.items():
+            computed[name] = computed.get(name, 0) + tokens
+    assert computed["r2"] == 8 + 15 and computed["r1"] > 8 + 15
+
+
+def test_a_request_as_large_as_the_pool_runs_alone(new: Arrivals) -> None:
+    s = scheduler(pages=10)
+    for start in (0, 100):
+        s.add(new(range(start, start + 20), most=20))
+    run(s)
+    assert s.cache.available == 10
+
+
+def test_least_recently_used_prefixes_are_evicted_and_pinned_ones_never(new: Arrivals) -> None:
+    s = scheduler(pages=12)
+    s.add(new(range(16), most=1))
+    s.add(new(range(100, 116), most=1))
+    run(s)
+    s.add(new(range(16), most=30))
+    step(s)
+    s.add(new(range(200, 220), most=1))
+    step(s)
+    assert s.cache.evicted_pages == 2
+    s.add(new(range(100, 116), most=1))
+    assert step(s)["r5"] == 8, "r2's last two pages are gone, and r3's are still there"
+
+
+def test_aborting_frees_a_request_wherever_it_is(new: Arrivals) -> None:
+    s = scheduler(batch=8, running=2)
+    requests = [new(range(start, start + 12), most=5) for start in (0, 100, 200)]
+    for request in requests:
+        s.add(request)
+    step(s)
+    for request in requests:
+        s.finish(request)
+        s.check()
+    assert s.cache.available == 100
+    assert not s.running and not s.waiting
+    s.finish(requests[0])
+
+
+def test_clearing_the_cache_frees_every_page(new: Arrivals) -> None:
+    s = scheduler()
+    s.add(new(range(20)))
+    run(s)
+    assert s.cache.pool.free < 100
+    s.cache.clear()
+    assert s.cache.pool.free == 100
+    s.add(new(range(20)))
+    assert step(s) == {"r2": 20}
+
+
+def test_looking_at_a_long_queue_is_bounded(new: Arrivals) -> None:
+    s = scheduler(running=2)
+    for start in range(600):
+        s.add(new(range(start * 10, start * 10 + 8), most=1))
+    assert len(run(s)) == 300

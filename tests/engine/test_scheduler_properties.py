@@ -1,0 +1,151 @@
+"""Whatever comes, in any order: no page is lost, held twice or read with others' tokens; all ends."""
+
+from array import array
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from radixway.engine.cache import PrefixCache
+from radixway.engine.pool import PagePool
+from radixway.engine.queue import Order
+from radixway.engine.request import Request, SamplingParams
+from radixway.engine.scheduler import Scheduler, Work
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """A request for `most` tokens after a prompt over a tiny alphabet, so that prefixes meet often."""
+
+    prompt: tuple[int, ...]
+    most: int
+    priority: int
+    salt: str
+
+
+@dataclass(frozen=True)
+class Abort:
+    """End the n-th request that is in the scheduler, if there are so many."""
+
+    nth: int
+
+
+@dataclass(frozen=True)
+class Clear:
+    """Flush the cache if nothing runs."""
+
+
+prompts = st.lists(st.integers(0, 2), min_size=1, max_size=24).map(tuple)
+arrivals = st.builds(Arrive, prompts, st.integers(0, 24), st.integers(0, 2), st.sampled_from(["", "", "a"]))
+events = st.one_of(
+    arrivals, arrivals, st.just(None), st.just(None), st.builds(Abort, st.integers(0, 9)), st.builds(Clear)
+)
+
+
+def next_token(request: Request) -> int:
+    """What the imagined model says: it depends on all that came before, as a real one's answer does."""
+    return hash(tuple(request.tokens)) % 3
+
+
+class ImaginedKV:
+    """Notes for every slot of the pool what a model would have computed from to fill it: the whole prefix."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self._made_from: dict[int, tuple[str, tuple[int, ...]]] = {}
+
+    def compute(self, work: list[Work]) -> None:
+        """Write what is new, then read back all that attention would read."""
+        for request, tokens in work:
+            for place in range(request.computed, request.computed + tokens):
+                self._made_from[self._slot(request, place)] = self._prefix(request, place)
+        for request, tokens in work:
+            for place in range(request.computed + tokens):
+                assert self._made_from[self._slot(request, place)] == self._prefix(request, place)
+
+    def _slot(self, request: Request, place: int) -> int:
+        return request.pages[place // self._page_size] * self._page_size + place % self._page_size
+
+    @staticmethod
+    def _prefix(request: Request, place: int) -> tuple[str, tuple[int, ...]]:
+        return request.namespace, tuple(request.tokens[: place + 1])
+
+
+def simulate(scheduler: Scheduler, script: list[Arrive | Abort | Clear | None]) -> None:
+    capacity = scheduler.cache.pool.total * scheduler.cache.page_size
+    script = list(reversed(script))
+    kv = ImaginedKV(scheduler.cache.page_size)
+    arrived = 0
+    for _ in range(3000):
+        event = script.pop() if script else None
+        inside = [*scheduler.running.values(), *scheduler.waiting]
+        if isinstance(event, Arrive) and len(event.prompt) + event.most <= capacity:
+            arrived += 1
+            scheduler.add(
+                Request(
+                    id=f"r{arrived}",
+                    tokens=array("i", event.prompt),
+                    params=SamplingParams(max_tokens=event.most),
+                    arrival=arrived,
+                    priority=event.priority,
+                    namespace=event.salt,
+                )
+            )
+        elif isinstance(event, Abort) and event.nth < len(inside):
+            scheduler.finish(inside[event.nth])
+            scheduler.check()
+        elif isinstance(event, Clear) and not scheduler.running:
+            scheduler.cache.clear()
+            scheduler.check()
+        elif not script and not inside:
+            break
+        work = scheduler.schedule()
+        scheduler.check()
+        assert sum(tokens for _, tokens in work) <= scheduler.max_batch_tokens
+        assert all(tokens > 0 for _, tokens in work)
+        assert work or not (scheduler.running or scheduler.waiting), "a step with nothing done"
+        kv.compute(work)
+        samples = [item.request for item in work if item.samples]
+        scheduler.advance(work)
+        scheduler.check()
+        for request in samples:
+            if len(request.tokens) < request.max_len:
+                request.tokens.append(next_token(request))
+            if len(request.tokens) >= request.max_len:
+                scheduler.finish(request)
+        scheduler.check()
+    else:
+        raise AssertionError("it does not come to an end")
+    assert scheduler.cache.available == scheduler.cache.pool.total
+    scheduler.cache.clear()
+    assert scheduler.cache.pool.free == scheduler.cache.pool.total
+
+
+def try_script(
+    script: list[Arrive | Abort | Clear | None], page: int, pages: int, batch: int, order: Order, cached: bool
+) -> None:
+    cache = PrefixCache(PagePool(pages), page, enabled=cached)
+    simulate(Scheduler(cache, max_running=4, max_batch_tokens=batch, order=order), script)
+
+
+shapes = {
+    "page": st.sampled_from([2, 4]),
+    "pages": st.integers(6, 16),
+    "batch": st.sampled_from([4, 7, 64]),
+    "order": st.sampled_from(["lpm", "fcfs"]),
+    "cached": st.sampled_from([True, True, True, False]),
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(events, max_size=40), st.fixed_dictionaries(shapes))
+def test_any_sequence_of_events_leaves_the_books_in_order(script, shape) -> None:
+    try_script(script, **shape)
+
+
+@pytest.mark.slow
+@settings(max_examples=5000, deadline=None)
+@given(st.lists(events, max_size=120), st.fixed_dictionaries(shapes))
+def test_a_great_many_sequences_leave_the_books_in_order(script, shape) -> None:
+    try_script(script, **shape)
