@@ -240,7 +240,7 @@ async def test_no_body_at_all_makes_the_server_fail(cramped_guide: Served, body:
 
 
 @pytest.mark.slow
-@settings(careful, max_examples=3000)
+@settings(careful, max_examples=1000)
 @given(body=bodies)
 async def test_no_body_of_very_many_makes_the_server_fail(
     cramped_guide: Served, body: tuple[str, Any]

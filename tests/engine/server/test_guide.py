@@ -146,6 +146,33 @@ async def test_a_client_that_leaves_frees_its_pages(guide: Served, stream: bool)
     assert (await guide.info())["kv_usage"] == 0
 
 
+async def test_those_who_leave_take_nothing_from_those_who_stay(guide: Served) -> None:
+    """Twenty streams over one prefix; every other client leaves after some events of its own."""
+
+    def body(index: int) -> dict[str, Any]:
+        sampling = {"temperature": 0, "max_new_tokens": 20, "ignore_eos": True}
+        text = "The radix tree holds what all prompts share. " * 4 + f"Number {index}:"
+        return {"text": text, "stream": True, "sampling_params": sampling}
+
+    async def stay(index: int) -> list[int]:
+        response = await guide.post("/generate", body(index))
+        *events, done = [line for line in response.text.split("\n\n") if line]
+        assert done == "data: [DONE]"
+        ids: list[int] = json.loads(events[-1].removeprefix("data: "))["output_ids"]
+        return ids
+
+    async def leave(index: int) -> None:
+        async with guide.http.stream("POST", "/generate", json=body(index)) as response:
+            lines = response.aiter_lines()
+            for _ in range(index % 5):
+                await anext(lines)
+
+    alone = [await stay(index) for index in range(0, 20, 2)]
+    together = await asyncio.gather(*(leave(i) if i % 2 else stay(i) for i in range(20)))
+    assert together[::2] == alone
+    await guide.idle()
+
+
 async def test_a_running_request_is_aborted_by_its_id(guide: Served) -> None:
     sampling = {"max_new_tokens": 4000, "ignore_eos": True}
     body = {"text": "for ever", "rid": "long", "sampling_params": sampling, "stream": True}

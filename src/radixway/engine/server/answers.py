@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
 
 from radixway.engine.engine import Generation
-from radixway.engine.errors import EngineError
 from radixway.engine.request import FinishReason, Output, TokenLogprob
 
 
@@ -38,38 +36,46 @@ class Answer:
 class Answers:
     """Iterate over (index of the generation, its next output) until every generation has finished.
 
-    Raises EngineError when the engine fails. `first_token` is called at the first token of each generation.
+    What a generation gives while its last output is still being sent comes as one output, so that a slow
+    reader costs fewer and larger writes. Raises EngineError when the engine fails, after all that it gave.
+    `first_token` is called at the first token of each generation.
     """
 
     def __init__(self, generations: Sequence[Generation], first_token: Callable[[], None]) -> None:
         self._generations = generations
         self._first_token = first_token
         self._pumps: list[asyncio.Task[None]] = []
+        self._arrived = asyncio.Event()
+        self._ready: dict[int, Output] = {}
 
     def __len__(self) -> int:
         return len(self._generations)
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, Output]]:
-        if len(self._generations) == 1:
-            async for output in self._generations[0]:
-                self._note(output)
-                yield 0, output
-            return
-        arrived: _Arrivals = asyncio.Queue()
-        self._pumps = [
-            asyncio.create_task(_pump(index, generation, arrived))
-            for index, generation in enumerate(self._generations)
-        ]
-        unfinished = len(self._pumps)
-        while unfinished:
-            index, event = await arrived.get()
-            if event is None:
-                unfinished -= 1
-            elif isinstance(event, EngineError):
-                raise event
-            else:
-                self._note(event)
-                yield index, event
+        for index, generation in enumerate(self._generations):
+            pump = asyncio.create_task(self._pump(index, generation))
+            pump.add_done_callback(lambda _: self._arrived.set())
+            self._pumps.append(pump)
+        while self._ready or not self._ended():
+            await self._arrived.wait()
+            self._arrived.clear()
+            ready, self._ready = self._ready, {}
+            for arrived in ready.items():
+                yield arrived
+
+    def _ended(self) -> bool:
+        """Whether every generation has; raises what ended one before its time."""
+        done = [pump for pump in self._pumps if pump.done()]
+        for pump in done:
+            pump.result()
+        return len(done) == len(self._pumps)
+
+    async def gather(self) -> list[Answer]:
+        """Every generation's whole answer."""
+        answers = [Answer() for _ in self._generations]
+        async for index, output in self:
+            answers[index].add(output)
+        return answers
 
     async def aclose(self) -> None:
         """End every generation that still runs."""
@@ -79,26 +85,20 @@ class Answers:
         for generation in self._generations:
             await generation.aclose()
 
-    async def gather(self) -> list[Answer]:
-        """Every generation's whole answer."""
-        answers = [Answer() for _ in self._generations]
-        async for index, output in self:
-            answers[index].add(output)
-        return answers
-
-    def _note(self, output: Output) -> None:
-        if output.completion_tokens == len(output.token_ids) > 0:
-            self._first_token()
-
-
-_Arrivals: TypeAlias = "asyncio.Queue[tuple[int, Output | EngineError | None]]"
-
-
-async def _pump(index: int, generation: Generation, arrived: _Arrivals) -> None:
-    """Move one generation's outputs to the common queue; None says that it has finished."""
-    try:
+    async def _pump(self, index: int, generation: Generation) -> None:
         async for output in generation:
-            arrived.put_nowait((index, output))
-        arrived.put_nowait((index, None))
-    except EngineError as error:
-        arrived.put_nowait((index, error))
+            if output.completion_tokens == len(output.token_ids) > 0:
+                self._first_token()
+            waiting = self._ready.get(index)
+            self._ready[index] = output if waiting is None else _joined(waiting, output)
+            self._arrived.set()
+
+
+def _joined(first: Output, second: Output) -> Output:
+    """Two outputs of one generation as one."""
+    return replace(
+        second,
+        token_ids=first.token_ids + second.token_ids,
+        logprobs=first.logprobs + second.logprobs,
+        text=first.text + second.text,
+    )
