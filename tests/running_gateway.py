@@ -63,7 +63,7 @@ async def running_gateway(*urls: str, wait: bool = True, **sections: Any) -> Asy
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as client:
+    async with gateway.running(), aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as client:
         running = RunningGateway(server.url, gateway, client)
         try:
             for url in urls if wait else ():

@@ -39,7 +39,7 @@ HOT_PATHS: dict[str, Callable[[], Surface]] = {
 
 
 class Gateway:
-    """The ASGI application. Its rooms come to life with the server's lifespan, inside its event loop."""
+    """The ASGI application. It answers while `running()` holds, inside one event loop."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -50,9 +50,7 @@ class Gateway:
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )
         self._hot: dict[str, Exchange] = {}
-        self._rest = FastAPI(
-            title="Radixway", version=__version__, lifespan=self._live, redirect_slashes=False
-        )
+        self._rest = FastAPI(title="Radixway", version=__version__, redirect_slashes=False)
         self._rest.add_exception_handler(GatewayError, _error_response)
         self._rest.add_exception_handler(HTTPException, _http_error_response)
         self._publish_loads()
@@ -66,7 +64,8 @@ class Gateway:
         await self._rest(scope, receive, send)
 
     @asynccontextmanager
-    async def _live(self, app: FastAPI) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
+        """Connect the rooms and watch the workers; at the end, let go of them."""
         config = self.config
         transport = HttpTransport()
         probe = HttpProbe(transport.session, config.routing.health.timeout_s)
@@ -84,9 +83,9 @@ class Gateway:
                 timeout_s=config.gateway.request_timeout_s,
             )
         access = AdminAccess(config.gateway)
-        app.include_router(admin_routes(self.registry, self.metrics, self.journals))
-        app.include_router(worker_routes(self.registry, access))
-        app.include_router(sglang_routes(self.registry, transport, access))
+        self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals))
+        self._rest.include_router(worker_routes(self.registry, access))
+        self._rest.include_router(sglang_routes(self.registry, transport, access))
         for section in config.workers:
             self.registry.add(section)
         try:

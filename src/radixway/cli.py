@@ -242,7 +242,7 @@ def _terminate_when_stdin_closes() -> None:
     """Whoever started us holds the other end of our standard input: when they die, however hard, so do we."""
 
     def wait() -> None:
-        while sys.stdin.buffer.read(1024):
+        while os.read(sys.stdin.fileno(), 1024):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 

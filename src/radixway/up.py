@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
@@ -31,9 +31,11 @@ async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
-    server = AppServer(Gateway(config), listener, drain_s=config.gateway.drain_s)
+    gateway = Gateway(config)
+    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
     server.stop_on_signals()
-    await server.serve(lambda: out.print(f"gateway [bold]{server.url}[/]  ({len(config.workers)} workers)"))
+    async with gateway.running():
+        await server.serve(lambda: out.print(f"gateway {server.url}  ({len(config.workers)} workers)"))
     return 0
 
 
@@ -54,14 +56,15 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
     server.stop_on_signals()
-    serving = asyncio.create_task(server.serve())
     supervising = asyncio.create_task(engine.supervise())
     presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
     try:
-        await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
-        presenting.cancel()
-        server.stop()
-        await serving
+        async with gateway.running():
+            serving = asyncio.create_task(server.serve())
+            await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+            presenting.cancel()
+            server.stop()
+            await serving
     finally:
         supervising.cancel()
         await asyncio.gather(supervising, presenting, return_exceptions=True)
@@ -129,7 +132,7 @@ async def _present(url: str, registry: Registry, engine: _EngineProcess, *, gree
     with out.status("starting the engine …"):
         await _until_ready(registry, engine.url)
     engine.ready()
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
     table.add_row("engine", engine.url, ", ".join(sorted(registry.models())))
     table.add_row("metrics", f"{url}/metrics/prometheus", "")

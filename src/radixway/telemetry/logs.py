@@ -12,8 +12,8 @@ def configure_logging(level: str) -> None:
     """Send the package's log lines to standard error, coloured on a terminal, at `level` or above."""
     handler = RichHandler(console=Console(stderr=True), show_path=False, omit_repeated_times=False)
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s", datefmt="%H:%M:%S"))
-    for name in ("radixway", "uvicorn.error"):
+    for name, least in (("radixway", level), ("uvicorn.error", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level.upper())
+        logger.setLevel(least.upper())

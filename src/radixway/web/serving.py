@@ -46,7 +46,7 @@ def url_of(listener: socket.socket) -> str:
 class AppServer:
     """An application on a listening socket, from `serve()` until `stop()`."""
 
-    def __init__(self, app: App, listener: socket.socket, *, drain_s: float, lifespan: bool = True) -> None:
+    def __init__(self, app: App, listener: socket.socket, *, drain_s: float) -> None:
         self.url = url_of(listener)
         self._listener = listener
         self._server = _Server(
@@ -55,7 +55,7 @@ class AppServer:
                 http="httptools",
                 loop="uvloop",
                 ws="none",
-                lifespan="on" if lifespan else "off",
+                lifespan="off",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
