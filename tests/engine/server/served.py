@@ -10,7 +10,8 @@ import httpx2 as httpx
 from openai import AsyncOpenAI
 
 from radixway.engine.server.app import App
-from radixway.engine.server.run import bind, serve_app
+from radixway.engine.server.run import serve_app
+from radixway.web import bind
 
 
 @dataclass

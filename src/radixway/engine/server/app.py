@@ -14,13 +14,14 @@ from radixway.engine.server import status
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
 from radixway.engine.server.errors import ApiError, api_error
-from radixway.engine.server.exchange import ClientGone, Exchange, Receive, Scope, Send
+from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate import generate
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
 from radixway.engine.server.tokens import detokenize, tokenize
 from radixway.tokenizer import TemplateError, Tokenizer
+from radixway.web import BadBody, ClientGone, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -92,17 +93,23 @@ class App:
             endpoint = _find(exchange)
             path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
             raw = await exchange.body()
-            with exchange.cancelled_when_client_leaves():
+            watch = exchange.watch_client()
+            try:
                 await endpoint(service, exchange, raw)
+            except asyncio.CancelledError:
+                if watch.ended_by is None:
+                    raise  # the server itself is stopping
+                watch.uncancel()
+            finally:
+                watch.close()
         except ClientGone:
             pass
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not exchange.client_left or task is None:
-                raise
-            task.uncancel()
         except ApiError as error:
             await exchange.send_error(error)
+        except BadBody as error:
+            await exchange.send_error(
+                ApiError(str(error), status=error.status, param=error.param, code=error.code)
+            )
         except TemplateError as error:
             await exchange.send_error(ApiError(str(error), param="messages", code="template_error"))
         except EngineError as error:

@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from radixway.engine.request import Output
 from radixway.engine.server.answers import Answer
-from radixway.engine.server.bodies import read_json
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.messages import template_messages, template_tools
@@ -31,6 +30,7 @@ from radixway.engine.server.sampling import (
     wire_names,
 )
 from radixway.engine.server.service import Job, Service
+from radixway.web import read_json
 
 
 class ChatBody(SamplingBody, kw_only=True):

@@ -7,7 +7,6 @@ from msgspec import UNSET
 
 from radixway.engine.request import Output
 from radixway.engine.server.answers import Answer
-from radixway.engine.server.bodies import read_json
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_replies import (
@@ -30,6 +29,7 @@ from radixway.engine.server.sampling import (
     wire_names,
 )
 from radixway.engine.server.service import Job, Service
+from radixway.web import read_json
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 

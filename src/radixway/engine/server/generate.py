@@ -8,11 +8,11 @@ import msgspec
 
 from radixway.engine.request import FinishReason, TokenLogprob
 from radixway.engine.server.answers import Answer, Answers
-from radixway.engine.server.bodies import read_json
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
 from radixway.engine.server.sampling import wire_names
 from radixway.engine.server.service import Job, Service
+from radixway.web import read_json
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import uvicorn
 import uvloop
 
 from radixway.config.engine import EngineConfig
@@ -17,13 +16,15 @@ from radixway.engine.errors import EngineError
 from radixway.engine.server.app import App, build_app
 from radixway.engine.text import AnswerText
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
+from radixway.web import AppServer, CannotListen, bind
 
 log = logging.getLogger(__name__)
 
 DRAIN_S = 30.0
+_FAREWELL_S = 5.0  # for answers that were ended to say so
 
 
-class CannotListen(EngineError):
+class AddressTaken(EngineError):
     """The address cannot be listened on; the message says why."""
 
 
@@ -60,7 +61,11 @@ async def serve(
 ) -> None:
     """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
-    with bind(host, port) as listener, _signals_set(stop):
+    try:
+        listener = bind(host, port)
+    except CannotListen as error:
+        raise AddressTaken(str(error)) from None
+    with listener, _signals_set(stop):
         loaded = await _load(config, progress or _ProgressLog(), stop)
         if loaded is None:
             return
@@ -82,69 +87,19 @@ async def serve_app(
     drain_s: float = DRAIN_S,
 ) -> None:
     """Serve until `stop` is set, then let running requests finish for `drain_s` and end the rest."""
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            server_header=False,
-            log_config=None,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=int(drain_s) + 5,
-        )
-    )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = AppServer(app, listener, drain_s=drain_s + _FAREWELL_S)
+    serving = asyncio.create_task(server.serve(lambda: on_ready(server.url)))
     stopping = asyncio.create_task(stop.wait())
-    server.on_ready = lambda: on_ready(url_of(listener))
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         app.service.draining = True
-        server.should_exit = True
+        server.stop()
         _, unfinished = await asyncio.wait({serving}, timeout=drain_s)
         if unfinished and (aborted := app.service.abort_all()):
             log.warning("ended %d requests that were not finished after %g s", aborted, drain_s)
         await serving
     finally:
         stopping.cancel()
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, not yet listening. Raises CannotListen."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listener.close()
-        why = getattr(error, "strerror", None) or str(error)
-        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from None
-    return listener
-
-
-def url_of(listener: socket.socket) -> str:
-    """Where clients reach it."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that leaves signals to us: its own handling raises them again after a clean end."""
-
-    on_ready: Callable[[], None]
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
-            await super().startup(sockets)
-        except OSError as error:  # another process listens on the port since we bound it
-            raise CannotListen(f"cannot listen: {error.strerror}") from error
-        self.on_ready()
 
 
 class _LoadStopped(Exception):

@@ -7,11 +7,11 @@ import msgspec
 
 from radixway import __version__
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.bodies import read_json
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.metrics import kv_usage
 from radixway.engine.server.service import Job, Service
+from radixway.web import read_json
 
 _encode = msgspec.json.Encoder().encode
 

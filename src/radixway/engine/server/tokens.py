@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.server.bodies import read_json
 from radixway.engine.server.chat import ChatBody, chat_prompt_ids
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.service import Service
+from radixway.web import read_json
 
 
 class TokenizeBody(ChatBody, kw_only=True):
