@@ -104,7 +104,7 @@ async def test_token_ids_come_back_when_asked_for(served: Served) -> None:
         ({"prompt": [[1, "a"]]}, "prompt[0][1]"),
         ({"prompt": {"text": "x"}}, "prompt"),
         ({}, "prompt"),
-        ({"prompt": ["x"] * 65, "n": 2}, "prompt"),
+        ({"prompt": ["x"] * 513, "n": 2}, "prompt"),
         ({"prompt": "x" * 3000}, "prompt"),
         ({"prompt": "x", "max_tokens": 300}, "max_tokens"),
     ],

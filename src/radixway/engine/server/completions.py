@@ -20,7 +20,7 @@ from radixway.engine.server.openai_replies import (
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
 from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import (
-    MOST_CHOICES,
+    MOST_ANSWERS,
     SamplingBody,
     check_choices,
     check_logprobs,
@@ -64,8 +64,8 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         prompts = await prompt_ids(
             service, body.prompt, param="prompt", add_special_tokens=add_special_tokens
         )
-        if len(prompts) * n > MOST_CHOICES:
-            message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_CHOICES} answers"
+        if len(prompts) * n > MOST_ANSWERS:
+            message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_ANSWERS} answers"
             raise ApiError(message, param="prompt", code="invalid_value")
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         jobs = [_job(service, exchange, body, prompt, choice) for prompt in prompts for choice in range(n)]

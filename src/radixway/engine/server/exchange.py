@@ -14,8 +14,7 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, max_body_bytes: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = self._read_request_id()
+        self.request_id = _read_request_id(scope)
         """The client's `x-request-id`, or one of ours."""
         self.started = False
         self.status = 499
@@ -25,12 +24,6 @@ class Exchange:
         self._send = send
         self._max_body_bytes = max_body_bytes
         self._watch: ClientWatch | None = None
-
-    def _read_request_id(self) -> str:
-        given = self.headers.get(b"x-request-id", b"").decode("latin-1")
-        if 0 < len(given) <= 256 and given.isascii() and given.isprintable():
-            return given
-        return uuid.uuid4().hex
 
     async def body(self) -> bytes:
         """The whole body. Raises BadBody (413) when it is larger than allowed, ClientGone."""
@@ -91,3 +84,10 @@ class Exchange:
         request_id = (b"x-request-id", self.request_id.encode())
         headers = [(b"content-type", content_type), request_id, *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+def _read_request_id(scope: Scope) -> str:
+    given: str = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    if 0 < len(given) <= 256 and given.isascii() and given.isprintable():
+        return given
+    return uuid.uuid4().hex

@@ -9,7 +9,7 @@ import msgspec
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.errors import ApiError
 from radixway.engine.server.prompts import split_prompts
-from radixway.engine.server.sampling import MOST_CHOICES, stop_strings, unsupported
+from radixway.engine.server.sampling import MOST_ANSWERS, MOST_CHOICES, stop_strings, unsupported
 
 T = TypeVar("T")
 
@@ -133,9 +133,9 @@ def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
             prompts, samplings, with_logprobs, tops, rids, strict=True
         )
     ]
-    if sum(item.samples for item in items) > MOST_CHOICES:
+    if sum(item.samples for item in items) > MOST_ANSWERS:
         param = "text" if body.text is not None else "input_ids"
-        message = f"{param}: prompts times n are more than {MOST_CHOICES} answers"
+        message = f"{param}: prompts times n are more than {MOST_ANSWERS} answers"
         raise ApiError(message, param=param, code="invalid_value")
     return items
 
@@ -190,14 +190,24 @@ def _sampling_params(
     )
 
 
+_UNSUPPORTED = (
+    "token_ids_logprob",
+    "input_embeds",
+    "image_data",
+    "audio_data",
+    "video_data",
+    "lora_path",
+    "session_params",
+    "return_hidden_states",
+)
+_UNSUPPORTED_SAMPLING = ("stop_regex", "regex", "json_schema", "ebnf", "structural_tag")
+
+
 def _refuse_unsupported(body: GenerateBody) -> None:
-    for name in ("token_ids_logprob", "input_embeds", "image_data", "audio_data", "video_data", "lora_path"):
-        if getattr(body, name):
-            raise unsupported(name)
-    for name in ("session_params", "return_hidden_states"):
+    for name in _UNSUPPORTED:
         if getattr(body, name):
             raise unsupported(name)
     samplings = body.sampling_params if isinstance(body.sampling_params, list) else [body.sampling_params]
-    for name in ("stop_regex", "regex", "json_schema", "ebnf", "structural_tag"):
+    for name in _UNSUPPORTED_SAMPLING:
         if any(getattr(sampling, name, None) for sampling in samplings):
             raise unsupported(f"sampling_params.{name}")

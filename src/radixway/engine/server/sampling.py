@@ -13,7 +13,8 @@ from radixway.engine.errors import InvalidRequest
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.errors import ApiError, api_error
 
-MOST_CHOICES = 128
+MOST_CHOICES = 128  # of one prompt
+MOST_ANSWERS = 1024  # of one request
 MOST_LOGPROBS = 20
 _MOST_STOPS = 64
 _LONGEST_STOP = 1_000  # characters
@@ -76,6 +77,8 @@ class SamplingDefaults:
         try:
             config = json.loads((model_directory / "generation_config.json").read_bytes())
         except (OSError, ValueError):
+            return cls()
+        if not isinstance(config, dict):
             return cls()
         names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
         given = {name: config[name] for name in names if isinstance(config.get(name), int | float)}
