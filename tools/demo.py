@@ -38,10 +38,12 @@ async def process(*args: str):
             await child.wait()
 
 
-async def until_ready_workers(url: str, count: int) -> None:
-    """Wait until so many workers can answer (two minutes at most)."""
+async def until_ready_workers(url: str, count: int, needed: asyncio.subprocess.Process) -> None:
+    """Wait until so many workers can answer, two minutes at most and only while `needed` lives."""
     async with asyncio.timeout(120), aiohttp.ClientSession() as session:
         while True:
+            if needed.returncode is not None:
+                raise SystemExit(needed.returncode or 1)
             try:
                 async with session.get(f"{url}/health") as response:
                     if (await response.json())["workers"]["ready"] == count:
@@ -110,20 +112,20 @@ async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
         f" {retried} of them began on the engine that died and were answered by the other"
     )
     assert answered.count(200) == len(asking), f"requests were lost: {answered}"
-    await until_ready_workers(url, 1)
 
 
 async def tour(port: int) -> None:
     url = f"http://127.0.0.1:{port}"
-    async with process("up", "--port", str(port)):
-        await until_ready_workers(url, 1)
+    async with process("up", "--port", str(port)) as up:
+        await until_ready_workers(url, 1, up)
         await show_cold_and_warm(url)
         await show_explanation(url, await show_stream(url))
         async with process("engine", "--port", str(port + 2)) as second:
             chapter("a second engine joins: POST /add_worker")
             await call(url, "POST", "/add_worker", {"url": f"http://127.0.0.1:{port + 2}"})
-            await until_ready_workers(url, 2)
+            await until_ready_workers(url, 2, second)
             await show_death(url, second)
+            await until_ready_workers(url, 1, up)
     chapter("done")
 
 

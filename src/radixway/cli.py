@@ -96,8 +96,8 @@ def engine(
     settings = _load(config, None, None, None, model)
     try:
         from radixway.engine.server import run_engine
-    except ImportError as error:
-        fail(f"the engine is not installed ({error}): pip install 'radixway[engine]'")
+    except ModuleNotFoundError as error:
+        fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
     from radixway.engine.errors import EngineError
     from radixway.telemetry import configure_logging
 
