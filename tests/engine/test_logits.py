@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
-import radixway.engine.build as build
 from engine.conftest import Reference
 from engine.driving import last_logits, random_tokens, tiny_core
 from engine.tiny_models import FAMILIES
+from radixway.engine import build, load
 from radixway.engine.attention import CpuAttention, SdpaAttention
 
 Make = Callable[[str], Reference]
@@ -81,9 +82,8 @@ def test_the_page_size_does_not_matter(reference: Make, page_size: int) -> None:
     assert_same(last_logits(core, prompts), expected(model, prompts))
 
 
-def test_weights_large_enough_to_be_packed_give_the_same(tmp_path: Path) -> None:
-    import transformers
-
+def test_packed_weights_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "PACK_PARAMETERS", 0)
     shape = {"hidden_size": 640, "intermediate_size": 1024, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 8, "num_key_value_heads": 2}
     config = transformers.Qwen2Config(vocab_size=1000, tie_word_embeddings=True, **shape, **heads)

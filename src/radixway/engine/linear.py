@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-PACK_ELEMENTS = 2**19
-"""Weights at least this large are packed on CPU. All weights of a 135M model in fp32 on AVX-512, ms per pass,
- plain / packed: 1 row 54 / 60, 4 rows 107 / 62, 16 rows 148 / 84, 256 rows 744 / 677. Smaller
-weights stay in the CPU's cache, where the packed call's fixed 40 µs costs more than it saves."""
+PACK_PARAMETERS = 2**24
+"""Models at least this large have their weights packed on CPU. All weights of two models in fp32, one AVX-512
+core, ms per pass, plain / packed:
+
+    rows              1           4           8          16         256
+    135M      54 / 60    107 / 62    144 / 89    148 / 84   744 / 677
+    5M      2.1 / 2.8   2.8 / 3.1   3.8 / 3.5   4.1 / 5.0     28 / 23
+
+Small models stay in the CPU's cache, where the packed call's fixed 40 µs costs more than it saves."""
 
 
 class Linear:
@@ -17,8 +22,8 @@ class Linear:
 
     __slots__ = ("_bias", "_packed", "_weight")
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self._packed = weight.numel() >= PACK_ELEMENTS and _can_pack(weight.device.type, weight.dtype)
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, pack: bool = False) -> None:
+        self._packed = pack and _can_pack(weight.device.type, weight.dtype)
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, 16) if self._packed else weight
         self._bias = bias
 

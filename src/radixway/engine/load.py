@@ -12,7 +12,7 @@ from torch import Tensor
 import radixway.bundled
 from radixway.engine.architecture import Architecture
 from radixway.engine.errors import BrokenCheckpoint, ModelNotFound
-from radixway.engine.linear import Linear
+from radixway.engine.linear import PACK_PARAMETERS, Linear
 from radixway.engine.model import Layer, Model
 from radixway.engine.rope import Rope
 
@@ -56,6 +56,8 @@ def load_model(
 ) -> Model:
     """Build the model from `source`'s tensors, in `dtype` on `device`, with positions up to `length`."""
 
+    pack = shape.parameters >= PACK_PARAMETERS
+
     def get(name: str, *size: int) -> Tensor:
         return source.tensor(name, size).to(device=device, dtype=dtype)
 
@@ -63,9 +65,8 @@ def load_model(
         """Projections of the same input, stacked into one."""
         sizes = list(zip(names, rows, strict=True))
         weight = torch.cat([get(f"{name}.weight", size, columns) for name, size in sizes])
-        return Linear(
-            weight, torch.cat([get(f"{name}.bias", size) for name, size in sizes]) if bias else None
-        )
+        biases = torch.cat([get(f"{name}.bias", size) for name, size in sizes]) if bias else None
+        return Linear(weight, biases, pack=pack)
 
     def layer(at: str) -> Layer:
         attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
@@ -98,7 +99,7 @@ def load_model(
         embedding,
         layers,
         norm,
-        Linear(head),
+        Linear(head, pack=pack),
         Rope(shape.rope, shape.head_dim, length, dtype).to(device),
     )
 
