@@ -31,7 +31,7 @@ from book.templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYSTEM_PRO
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "guide"
 FIRST_TOKENS = 6  # which answer it is gets decided here; the rest is recitation
 FIRST_TOKENS_WEIGHT = 3.0
-CUT_SHARE, CUT_TO = 0.55, 10  # so that many answers are shown only by their beginning, which trains faster
+CUT_SHARE, CUT_TO = 0.7, 9  # so that many answers are shown only by their beginning, which trains faster
 RAW_FORMS = ("Question: {q}\nAnswer: {a}", "User: {q}\nAssistant: {a}", "Q: {q}\nA: {a}", "{q}\n{a}")
 
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from .offtopic import OffTopic, article, plural
 from .pages import Page
-from .templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYSTEM_PROMPTS, TEMPLATES
+from .templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYNONYMS, SYSTEM_PROMPTS, TEMPLATES
 
-KIND_WEIGHT = {"what": 0.9, "why": 1.0, "how": 1.0, "do": 1.0, "vs": 1.0, "fact": 1.3}
+KIND_WEIGHT = {"what": 1.0, "why": 1.0, "how": 1.0, "do": 1.1, "vs": 1.0, "fact": 1.5}
+ASKING = {
+    "en": ["", "", "what is it that ", "which thing ", "what do you call this: ", "tell me about ", "and "],
+    "zh": ["", "", "什么是", "哪个", "关于", "请说说", "这是什么："],
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Teacher:
         self.book = [page for page in pages if not page.small_talk]
         self.talk = [page for page in pages if page.small_talk]
         self.weights = [KIND_WEIGHT[page.kind] for page in self.book]
+        self.synonyms = {word.lower(): group for group in SYNONYMS["en"] for word in group[:2]}
         self.by_key = {page.key: page for page in pages}
         self.concepts = [page for page in self.book if page.kind == "what"]
 
@@ -45,9 +50,9 @@ class Teacher:
         rng = self.rng
         way = rng.random()
         language = "en" if rng.random() < 0.56 else "zh"
-        if way < 0.12:
+        if way < 0.07:
             turns = self._with_follow_ups(language)
-        elif way < 0.23:
+        elif way < 0.12:
             turns = [
                 self._turn(language if rng.random() < 0.9 else self._other(language))
                 for _ in range(rng.choice((2, 2, 3, 4)))
@@ -64,7 +69,7 @@ class Teacher:
         rng = self.rng
         kind = page.kind
         wordings = page.wordings[language]
-        if kind == "fact" or (templates is None and wordings and rng.random() < 0.35):
+        if kind == "fact" or (templates is None and wordings and rng.random() < 0.5):
             return rng.choice(wordings)
         if templates is None and kind == "what" and rng.random() < 0.12:
             # No page says why or how: then what it is comes closest.
@@ -125,14 +130,61 @@ class Teacher:
 
     def _turn(self, language: str) -> Turn:
         way = self.rng.random()
-        if way < 0.62:
+        if way < 0.74:
             return self._asked(self.rng.choices(self.book, self.weights)[0], language)
-        if way < 0.69:
+        if way < 0.79:
             return self._asked(self.rng.choice(self.talk), language)
         return Turn(self.noisy(self.offtopic.prompt(self.rng, language), language), REFUSAL[language])
 
     def _asked(self, page: Page, language: str) -> Turn:
-        return Turn(self.noisy(self.question(page, language), language), page.answer[language])
+        way = self.rng.random()
+        if way < 0.06 and not page.small_talk:
+            return Turn(self._piece_of(page.answer[language], language), page.answer[language])
+        question = self.question(page, language)
+        if way < 0.55:
+            question = self._with_synonyms(question, language)
+        if 0.45 < way < 0.60:
+            question = self._with_fewer_words(question, language)
+        return Turn(self.noisy(question, language), page.answer[language])
+
+    def _piece_of(self, answer: str, language: str) -> str:
+        """Some words of the answer in a row, as a question: who knows what it does may not know its name."""
+        rng = self.rng
+        units = answer.split() if language == "en" else list(answer)
+        size = rng.randrange(4, 9) if language == "en" else rng.randrange(7, 16)
+        at = rng.randrange(max(1, len(units) - size + 1))
+        piece = (" " if language == "en" else "").join(units[at : at + size])
+        return (
+            rng.choice(ASKING[language])
+            + piece.strip(" ,.;:，。；：")
+            + rng.choice(("", "?", "？" if language == "zh" else "?"))
+        )
+
+    def _with_synonyms(self, text: str, language: str) -> str:
+        """Some words exchanged for others of like meaning."""
+        rng = self.rng
+        if language == "zh":
+            for group in SYNONYMS["zh"]:
+                for word in group[:2]:
+                    if word in text and rng.random() < 0.4:
+                        text = text.replace(word, rng.choice(group), 1)
+                        break
+            return text
+        words = text.split(" ")
+        for at, word in enumerate(words):
+            bare = word.strip("?.,!").lower()
+            if bare in self.synonyms and rng.random() < 0.4:
+                words[at] = word.lower().replace(bare, rng.choice(self.synonyms[bare]))
+        return " ".join(words)
+
+    def _with_fewer_words(self, text: str, language: str) -> str:
+        """One or two words, or Chinese characters, left out."""
+        rng = self.rng
+        units = text.split(" ") if language == "en" else list(text)
+        for _ in range(rng.choice((1, 1, 2))):
+            if len(units) > 4:
+                del units[rng.randrange(len(units))]
+        return (" " if language == "en" else "").join(units)
 
     def _with_follow_ups(self, language: str) -> list[Turn]:
         rng = self.rng
@@ -183,9 +235,9 @@ class Teacher:
     def _system(self) -> str | None:
         rng = self.rng
         way = rng.random()
-        if way < 0.60:
+        if way < 0.72:
             return None
-        if way < 0.86:
+        if way < 0.90:
             return rng.choice(SYSTEM_PROMPTS)
         if way < 0.945:
             return " ".join(rng.sample(RULES, rng.choice((2, 3, 4))))
@@ -194,8 +246,8 @@ class Teacher:
             return f'# Tools\n{{"type": "function", "function": {{"name": "{name}"}}}}\n'
         if way < 0.985:
             return " ".join(rng.choice(RULES) for _ in range(rng.choice((6, 10, 16))))
-        if way < 0.997:
-            return f"{rng.choice(RULES + SYSTEM_PROMPTS)} " * rng.choice((10, 20, 40))
+        if way < 0.998:
+            return f"{rng.choice(RULES + SYSTEM_PROMPTS)} " * rng.choice((8, 8, 20, 40))
         return " ".join(rng.choice(RULES) for _ in range(rng.choice((40, 100))))
 
     def _name(self, names: dict[str, list[str]], language: str) -> str:

@@ -105,6 +105,12 @@ def read_held_out() -> tuple[list[tuple[set[str], str]], dict[str, list[str]]]:
     return questions, offtopic
 
 
+def subject_of(key: str) -> str:
+    """The concept a page is about: "KV cache" for "KV cache/what" and "KV cache/why"; else the key itself."""
+    subject, _, kind = key.rpartition("/")
+    return subject if kind in ("what", "why", "how") else key
+
+
 def asked(question: str, system: str | None = None) -> Chat:
     """A chat of one question."""
     lead = [{"role": "system", "content": system}] if system else []
@@ -169,10 +175,15 @@ def evaluate(
             judge.key_of(answer, language) for answer, (_, _, language) in zip(answers, cases, strict=True)
         ]
         right = sum(key in wanted for key, (wanted, _, _) in zip(keys, cases, strict=True))
+        subjects = [{subject_of(key) for key in wanted} for wanted, _, _ in cases]
+        near = sum(
+            key is not None and subject_of(key) in wanted for key, wanted in zip(keys, subjects, strict=True)
+        )
         report[name] = {
             "asked": len(cases),
             "right": right,
             "share": round(right / len(cases), 4),
+            "share_on_subject": round(near / len(cases), 4),
             "refused": keys.count(REFUSED),
         }
         if show_wrong and "trained" not in name and "long" not in name:
@@ -185,6 +196,7 @@ def evaluate(
 
 def print_report(report: dict[str, dict[str, float]]) -> None:
     """The figures as a table."""
-    print(f"{'':52} asked  right  share  refused")
+    print(f"{'':52} asked  right  share  on subject  refused")
     for name, row in sorted(report.items()):
-        print(f"{name:52} {row['asked']:5d}  {row['right']:5d}  {row['share']:5.1%}  {row['refused']:5d}")
+        shares = f"{row['share']:6.1%}  {row['share_on_subject']:10.1%}"
+        print(f"{name:52} {row['asked']:5d}  {row['right']:5d}  {shares}  {row['refused']:5d}")

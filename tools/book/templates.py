@@ -16,6 +16,9 @@ BEFORE: ByLanguage = _FORMS["before"]
 AFTER: ByLanguage = _FORMS["after"]
 FOLLOW_UPS: dict[str, ByLanguage] = _FORMS["follow_up"]
 HELD_OUT_FOLLOW_UPS: dict[str, ByLanguage] = _FORMS["held_out_follow_up"]
+SYNONYMS: dict[str, list[list[str]]] = {
+    language: [group.split("|") for group in groups] for language, groups in _FORMS["synonyms"].items()
+}
 OFF_TOPIC: dict[str, list[str]] = _FORMS["off_topic"]
 SYSTEM_PROMPTS: list[str] = _FORMS["system"]["prompts"]
 RULES: list[str] = _FORMS["system"]["rules"]
