@@ -14,11 +14,15 @@ MODEL = "radixway-guide"
 
 
 async def test_a_text_is_continued_with_sixteen_tokens_at_most(served: Served) -> None:
-    reply = await served.openai.completions.create(model=MODEL, prompt="hello")
+    await served.openai.completions.create(model=MODEL, prompt="hello")
+    assert served.engine.submitted[0][1].max_tokens == 16
+
+
+async def test_a_whole_answer_has_text_finish_reason_and_usage(served: Served) -> None:
+    reply = await served.openai.completions.create(model=MODEL, prompt="hello", max_tokens=100)
     assert reply.choices[0].text == ANSWER and reply.choices[0].finish_reason == "stop"
     assert reply.id.startswith("cmpl-") and reply.object == "text_completion"
     assert reply.usage is not None and reply.usage.prompt_tokens == len(served.engine.submitted[0][0])
-    assert served.engine.submitted[0][1].max_tokens == 16
 
 
 async def test_prompts_come_as_texts_ids_or_lists_of_ids(served: Served) -> None:
@@ -44,14 +48,16 @@ async def test_prompts_come_as_texts_ids_or_lists_of_ids(served: Served) -> None
 @pytest.mark.parametrize("as_ids", [False, True])
 async def test_echo_puts_the_prompt_in_front(served: Served, stream: bool, as_ids: bool) -> None:
     prompt: Any = served.engine.tokenizer.encode("Say: 你好<|im_end|>") if as_ids else "Say: 你好<|im_end|>"
-    reply: Any = await served.openai.completions.create(model=MODEL, prompt=prompt, echo=True, stream=stream)
+    reply: Any = await served.openai.completions.create(
+        model=MODEL, prompt=prompt, max_tokens=100, echo=True, stream=stream
+    )
     text = "".join([c.choices[0].text async for c in reply]) if stream else reply.choices[0].text
     assert text == "Say: 你好<|im_end|>" + ANSWER
 
 
 async def test_a_stream_gives_the_same_text_and_usage(served: Served) -> None:
     stream = await served.openai.completions.create(
-        model=MODEL, prompt=["a", "b"], stream=True, stream_options={"include_usage": True}
+        model=MODEL, prompt=["a", "b"], max_tokens=100, stream=True, stream_options={"include_usage": True}
     )
     texts = {0: "", 1: ""}
     chunks = [chunk async for chunk in stream]
@@ -64,7 +70,7 @@ async def test_a_stream_gives_the_same_text_and_usage(served: Served) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_logprobs_give_tokens_alternatives_and_offsets(served: Served, stream: bool) -> None:
-    wanted: Any = {"model": MODEL, "prompt": "hello", "logprobs": 2}
+    wanted: Any = {"model": MODEL, "prompt": "hello", "max_tokens": 100, "logprobs": 2}
     tokens, offsets, logprobs, tops = [], [], [], []
     reply: Any = await served.openai.completions.create(**wanted, stream=stream)
     choices = [c.choices[0] async for c in reply] if stream else [reply.choices[0]]
@@ -82,7 +88,7 @@ async def test_logprobs_give_tokens_alternatives_and_offsets(served: Served, str
 
 
 async def test_token_ids_come_back_when_asked_for(served: Served) -> None:
-    body = {"prompt": [5, 6], "return_token_ids": True}
+    body = {"prompt": [5, 6], "max_tokens": 100, "return_token_ids": True}
     choice = (await served.post("/v1/completions", body)).json()["choices"][0]
     assert choice["prompt_token_ids"] == [5, 6]
     assert choice["token_ids"] == [*served.engine.script, served.engine.eos]

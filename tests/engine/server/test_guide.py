@@ -100,6 +100,7 @@ async def test_generate_takes_text_or_its_ids_and_gives_ids_that_decode_to_the_t
 
 async def test_a_stop_string_ends_the_answer_in_the_engine(guide: Served) -> None:
     sampling: dict[str, Any] = {"temperature": 0, "max_new_tokens": 30, "ignore_eos": True}
+    sampling["skip_special_tokens"] = False
     free = (await guide.post("/generate", {"text": "Radix", "sampling_params": sampling})).json()
     stop = free["text"][4:9]
     cut = (
