@@ -29,13 +29,24 @@ QUESTIONS = ["What is a radix tree?", "What is a KV cache?", "What is prefix cac
 @asynccontextmanager
 async def process(*args: str):
     """A `radixway` command, terminated at the end."""
-    child = await asyncio.create_subprocess_exec(sys.executable, "-m", "radixway", *args)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "radixway", *args, stdout=asyncio.subprocess.PIPE
+    )
     try:
         yield child
     finally:
         if child.returncode is None:
             child.terminate()
-            await child.wait()
+        await child.communicate()
+
+
+async def until_it_serves(up: asyncio.subprocess.Process) -> None:
+    """Show what `radixway up` says until it has greeted us."""
+    async for line in up.stdout:
+        out.print(line.decode().rstrip(), markup=False, soft_wrap=True)
+        if line.startswith(b"Serving."):
+            return
+    raise SystemExit(await up.wait() or 1)
 
 
 async def until_ready_workers(url: str, count: int, needed: asyncio.subprocess.Process) -> None:
@@ -117,7 +128,7 @@ async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
 async def tour(port: int) -> None:
     url = f"http://127.0.0.1:{port}"
     async with process("up", "--port", str(port)) as up:
-        await until_ready_workers(url, 1, up)
+        await until_it_serves(up)
         await show_cold_and_warm(url)
         await show_explanation(url, await show_stream(url))
         async with process("engine", "--port", str(port + 2)) as second:
