@@ -7,5 +7,5 @@ It knows nothing of the gateway: the two speak HTTP. Names are imported from the
 import os
 
 # Threads that wait for each other sleep instead of spinning; it must be said before torch is loaded. Beside
-# one other busy process on two cores, a decode step of the bundled model takes 31 ms with spinning, 11 without.
+# one other busy process on two cores, a decode step of the bundled model takes 31 ms spinning, 8 without.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
