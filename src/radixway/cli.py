@@ -98,15 +98,32 @@ def engine(
         from radixway.engine.server import run_engine
     except ModuleNotFoundError as error:
         fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
+    from rich.progress import Progress, TaskID
+
     from radixway.engine.errors import EngineError
     from radixway.telemetry import configure_logging
 
     configure_logging(settings.telemetry.log_level)
     if until_stdin_closes:
         _terminate_when_stdin_closes()
+    address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
+    terminal = Console(stderr=True)
+    bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
+    stages: dict[str, TaskID] = {}
+
+    def show(what: str, share: float) -> None:
+        bar.start()
+        stages[what] = stages[what] if what in stages else bar.add_task(what, total=1.0)
+        bar.update(stages[what], completed=share)
+
+    def serving(url: str) -> None:
+        bar.stop()
+        out.print(f"engine {url}")
+
     try:
-        run_engine(settings.engine, host or settings.gateway.host, port or settings.gateway.port + 1)
+        run_engine(settings.engine, *address, progress=show, on_ready=serving)
     except EngineError as error:
+        bar.stop()
         fail(str(error))
 
 
