@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -61,10 +62,11 @@ def up(
     greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
 ) -> None:
     """Start an engine and a gateway in front of it."""
-    from radixway.up import run_up
-
     settings = _load(config, host, port, worker, model)
-    _exit_with(lambda: run_up(settings, config, model, greet=greet))
+    with _ending_at_ctrl_c():
+        from radixway.up import run_up
+
+        _run_server(run_up(settings, config, model, greet=greet))
 
 
 @app.command()
@@ -78,10 +80,11 @@ def serve(
     ] = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
-    from radixway.up import run_gateway
-
     settings = _load(config, host, port, worker, None, served=model)
-    _exit_with(lambda: run_gateway(settings))
+    with _ending_at_ctrl_c():
+        from radixway.up import run_gateway
+
+        _run_server(run_gateway(settings))
 
 
 @app.command()
@@ -94,37 +97,11 @@ def engine(
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
     settings = _load(config, None, None, None, model)
-    try:
-        from radixway.engine.server import run_engine
-    except ModuleNotFoundError as error:
-        fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
-    from rich.progress import Progress, TaskID
-
-    from radixway.engine.errors import EngineError
-    from radixway.telemetry import configure_logging
-
-    configure_logging(settings.telemetry.log_level)
+    address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     if until_stdin_closes:
         _terminate_when_stdin_closes()
-    address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
-    terminal = Console(stderr=True)
-    bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
-    stages: dict[str, TaskID] = {}
-
-    def show(what: str, share: float) -> None:
-        bar.start()
-        stages[what] = stages[what] if what in stages else bar.add_task(what, total=1.0)
-        bar.update(stages[what], completed=share)
-
-    def serving(url: str) -> None:
-        bar.stop()
-        out.print(f"engine {url}")
-
-    try:
-        run_engine(settings.engine, *address, progress=show, on_ready=serving)
-    except EngineError as error:
-        bar.stop()
-        fail(str(error))
+    with _ending_at_ctrl_c():
+        _run_engine(settings, *address)
 
 
 @app.command()
@@ -240,19 +217,57 @@ def _load(
         fail(str(error))
 
 
-def _exit_with(run: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run a server to its end under uvloop and exit with what it returns."""
+@contextmanager
+def _ending_at_ctrl_c() -> Iterator[None]:
+    """A server that is interrupted has done what it was asked to, also while it still starts."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+def _run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run a gateway to its end under uvloop and exit with what it returns."""
     import uvloop
 
     from radixway.web import CannotListen
 
     try:
-        code = uvloop.run(run())
+        sys.exit(uvloop.run(serving))
     except (ConfigError, CannotListen) as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        code = 0
-    sys.exit(code)
+
+
+def _run_engine(settings: Config, host: str, port: int) -> None:
+    """Run an engine to its end, with a bar while it loads."""
+    try:
+        from radixway.engine.server import run_engine
+    except ModuleNotFoundError as error:
+        fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
+    from rich.progress import Progress, TaskID
+
+    from radixway.engine.errors import EngineError
+    from radixway.telemetry import configure_logging
+
+    configure_logging(settings.telemetry.log_level)
+    terminal = Console(stderr=True)
+    bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
+    stages: dict[str, TaskID] = {}
+
+    def show(what: str, share: float) -> None:
+        bar.start()
+        stages[what] = stages[what] if what in stages else bar.add_task(what, total=1.0)
+        bar.update(stages[what], completed=share)
+
+    def serving(url: str) -> None:
+        bar.stop()
+        out.print(f"engine {url}")
+
+    try:
+        run_engine(settings.engine, host, port, progress=show, on_ready=serving)
+    except EngineError as error:
+        bar.stop()
+        fail(str(error))
 
 
 def _terminate_when_stdin_closes() -> None:
