@@ -156,6 +156,15 @@ def test_without_a_limit_the_context_is_one(reference: Make) -> None:
     assert outputs[-1].completion_tokens == 28
 
 
+def test_a_model_that_computes_no_numbers_ends_its_answers_in_words(reference: Make) -> None:
+    core = tiny_core(reference("llama")[0])
+    core.runner.model.norm.fill_(torch.nan)
+    for params in (GREEDY, SamplingParams(temperature=1.0, top_p=0.5, max_tokens=3, logprobs=2)):
+        (output,) = outputs_of(core, random_tokens(12), params)
+        assert output.finish is not None and output.finish.type == "abort"
+        assert output.finish.message is not None and "not a number" in output.finish.message
+
+
 class Letters:
     """Text of one letter for each token, and a stop string."""
 

@@ -205,7 +205,10 @@ def _flash(
 
 
 class SdpaAttention:
-    """Through `scaled_dot_product_attention`, on any device: pages are gathered, then attended to."""
+    """Through `scaled_dot_product_attention`, on any device: pages are gathered, then attended to.
+
+    What CUDA uses. Tests run it on CPU; it has not been run on a GPU yet.
+    """
 
     def __init__(self, store: KVStore) -> None:
         self._store = store

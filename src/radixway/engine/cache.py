@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from radixway.engine.pool import PagePool
 from radixway.engine.request import Request
-from radixway.radix import Node, RadixTree
+from radixway.radix import Match, Node, RadixTree
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,9 +64,13 @@ class PrefixCache:
         """
         if not self.enabled:
             return 0
-        key = request.tokens[:-1].tobytes()
-        request.match = self._tree.match(key, request.namespace, touch=False, after=request.match)
-        return request.match.length * self.page_size
+        match = request.match
+        if match is None or not _is_end(match, request.frontier):
+            key = request.tokens[:-1].tobytes()
+            match = request.match = self._tree.match(key, request.namespace, touch=False, after=match)
+            at, width = match.length, self._tree.width
+            request.frontier = key[at * width : (at + 1) * width]
+        return match.length * self.page_size
 
     def next_page(self, request: Request, cached: int) -> Hashable:
         """What a request that has `cached` tokens in the tree will want to find there next, or put there.
@@ -155,6 +159,12 @@ class PrefixCache:
                 assert request.node.end == first and (request.node.pins or not first)
                 assert _ids_up_to(request.node, 0) == request.pages[:first]
         self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
+
+
+def _is_end(match: Match[bytes, Pages], next_page: bytes) -> bool:
+    """Whether an earlier match still is as far as its key leads, seen without walking."""
+    node = match.node
+    return node.parent is not None and node.end == match.length and next_page not in node.children
 
 
 def _ids_up_to(node: Node[bytes, Pages], start: int) -> "array[int]":

@@ -43,10 +43,12 @@ class WaitingQueue:
         the first that needs a page which is not cached yet *claims* it, as do running requests that are about
         to compute one; others that need the same page next are left out, and find it cached in a later step.
         """
-        first = sorted(self, key=lambda request: (request.passed < STARVING, request.rank))[:CONSIDERED]
+        first = list(self)
+        if len(first) > CONSIDERED:
+            first = sorted(first, key=lambda r: (r.passed < STARVING, -r.priority, r.arrival))[:CONSIDERED]
         cached = {request.id: self._cache.look(request) for request in first}
-        if self._order == "lpm":
-            first.sort(key=lambda r: (r.passed < STARVING, -r.priority, -cached[r.id], r.arrival))
+        prefix = cached if self._order == "lpm" else dict.fromkeys(cached, 0)
+        first.sort(key=lambda r: (r.passed < STARVING, -r.priority, -prefix[r.id], r.arrival))
         if not self._cache.enabled:
             return first
         claims = {self._cache.next_page(request, request.shared) for request in running}

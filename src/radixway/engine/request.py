@@ -178,6 +178,8 @@ class Request:
     """The deepest tree node it pins; None while it waits."""
     match: "Match[bytes, Pages] | None" = None
     """Where the cache last found its prefix, while it waits."""
+    frontier: bytes = b""
+    """The page after `match`, as the tree would have it."""
     passed: int = 0
     """How many requests that came later were admitted before it."""
     cached_tokens: int = -1
