@@ -94,14 +94,9 @@ def load_model(
     head = embedding if shape.tied else get("lm_head.weight", shape.vocab_size, shape.hidden_size)
     norm = get("model.norm.weight", shape.hidden_size)
     progress("loading weights", 1.0)
-    return Model(
-        shape,
-        embedding,
-        layers,
-        norm,
-        Linear(head, pack=pack),
-        Rope(shape.rope, shape.head_dim, length, dtype).to(device),
-    )
+    rope = Rope(shape.rope, shape.head_dim, length, dtype).to(device)
+    eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
+    return Model(shape, embedding, layers, norm, Linear(head, pack=pack), rope, eps)
 
 
 class Source(Protocol):

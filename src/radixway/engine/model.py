@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import embedding, silu
-from torch.nn.functional import rms_norm as fused_rms_norm
 
 from radixway.engine.architecture import Architecture
 from radixway.engine.linear import Linear
@@ -46,11 +45,13 @@ class Model:
     norm: Tensor
     head: Linear
     rope: Rope
+    eps: Tensor
+    """The norms' epsilon, a float32 scalar on the model's device."""
 
     def hidden(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Final hidden states [T, hidden] of `tokens` [T] at `positions` [T]."""
         shape = self.architecture
-        eps = shape.norm_eps
+        eps = self.eps
         x = embedding(tokens, self.embedding)
         cos_sin = self.rope.at(positions)
         for index, layer in enumerate(self.layers):
@@ -67,16 +68,14 @@ class Model:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Float32 logits [rows, vocabulary] of final hidden states [rows, hidden]."""
-        return self.head(rms_norm(hidden, self.norm, self.architecture.norm_eps)).float()
+        return self.head(rms_norm(hidden, self.norm, self.eps)).float()
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+def rms_norm(x: Tensor, weight: Tensor, eps: Tensor) -> Tensor:
     """x / sqrt(mean(x²) + eps) * weight over the last dimension, in float32 inside (arXiv:1910.07467).
 
     On CPU torch has no kernel for it: its composition takes 22 to 31 µs for a few rows, this one 13 to 20.
     """
-    if x.is_cuda:
-        return fused_rms_norm(x, x.shape[-1:], None, eps) * weight
-    norm: Tensor = vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-    scale = (norm * norm).mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+    norm = vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+    scale = torch.addcmul(eps, norm, norm, value=1 / x.shape[-1]).rsqrt_()
     return (x * scale).mul_(weight).to(x.dtype)
