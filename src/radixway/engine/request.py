@@ -33,7 +33,7 @@ class SamplingParams:
     min_tokens: int = 0
     """End-of-sequence and stop ids cannot be sampled before this many tokens."""
     temperature: float = 1.0
-    """0 is greedy (the largest logit, lowest id on a tie)."""
+    """0 is greedy: the largest logit, the lowest id on a tie (as is less than 1e-5, which would overflow)."""
     top_p: float = 1.0
     top_k: int = -1
     """Keep the k most likely tokens; 0 or -1 keeps all."""
@@ -55,6 +55,11 @@ class SamplingParams:
     skip_special_tokens: bool = True
     include_stop: bool = False
     """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether nothing is left to chance."""
+        return self.temperature < 1e-5
 
     def __post_init__(self) -> None:
         _require(self.max_tokens is None or self.max_tokens >= 0, "max_tokens", self.max_tokens, "at least 0")

@@ -105,7 +105,7 @@ def _bias(logits: Tensor, requests: Sequence[Request]) -> None:
 def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:
     largest, tokens = logits.max(-1)
     chosen: list[int] = torch.where(largest.isnan(), -1, tokens).tolist()
-    rows = [row for row, r in enumerate(requests) if r.params.temperature > 0 and chosen[row] >= 0]
+    rows = [row for row, r in enumerate(requests) if not r.params.greedy and chosen[row] >= 0]
     if rows:
         drawn = _draw(logits[rows], [requests[row] for row in rows])
         for row, token in zip(rows, drawn, strict=True):
