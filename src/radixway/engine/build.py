@@ -62,6 +62,7 @@ def build_core(
         )
 
     runner = Runner(model, best_attention(store, device), config.page_size)
+    runner.try_out()
     return Core(info, runner, new_scheduler, text=text, seed=config.seed)
 
 

@@ -82,7 +82,7 @@ class KVStore:
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Zeros that take memory only once they are written (numpy's `calloc`), where the device allows it.
 
-    They must be zeros: attention multiplies what is in unused places by a weight of 0, and 0 * NaN is NaN.
+    Numbers they must be: attention multiplies what is in unused places by a weight of 0, and 0 * NaN is NaN.
     """
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)

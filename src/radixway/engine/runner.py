@@ -1,5 +1,6 @@
 """Runs the model on one step's work: tokens in, logits of those that reached their end out."""
 
+from array import array
 from collections.abc import Sequence
 from functools import partial
 
@@ -8,8 +9,9 @@ import torch
 from torch import Tensor
 
 from radixway.engine.attention import Attention, Plan, Span
+from radixway.engine.errors import EngineError
 from radixway.engine.model import Model
-from radixway.engine.request import Request
+from radixway.engine.request import Request, SamplingParams
 from radixway.engine.scheduler import Work
 
 
@@ -37,6 +39,18 @@ class Runner:
         sampling = [(end, work.request) for end, (_, work) in zip(ends, spans, strict=True) if work.samples]
         rows = torch.tensor([end for end, _ in sampling], dtype=torch.int64, device=self._device)
         return self.model.logits(hidden[rows]), [request for _, request in sampling]
+
+    def try_out(self) -> None:
+        """Compute a few tokens of nobody's, in page 0. Raises EngineError if that cannot be done."""
+        nobody = Request(
+            id="", tokens=array("i", [0] * 3), params=SamplingParams(), pages=array("i", [0] * 3)
+        )
+        try:
+            self.run([Work(nobody, 2)])
+            nobody.computed = 2
+            self.run([Work(nobody, 1)])
+        except RuntimeError as error:
+            raise EngineError(f"this machine cannot run the model on {self._device}: {error}") from error
 
 
 def _tokens(request: Request, count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
