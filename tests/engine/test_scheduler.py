@@ -139,6 +139,17 @@ def test_followers_wait_only_while_their_next_page_is_being_computed(new: Arriva
     assert step(s) == {"r2": 5, "r3": 2}
 
 
+def test_a_preempted_request_does_not_wait_for_those_that_go_on(new: Arrivals) -> None:
+    s = scheduler()
+    s.add(new(range(100, 104), most=20))
+    s.add(new([0, 1, 200, 201], most=1))
+    step(s)
+    back = new(range(2), most=30)
+    back.tokens.extend(range(200, 218))
+    s.add(back)
+    assert step(s) == {"r1": 1, "r3": 16}
+
+
 def test_unrelated_requests_do_not_wait_for_a_leader(new: Arrivals) -> None:
     s = scheduler(batch=64)
     s.add(new(range(20), most=1))

@@ -78,7 +78,7 @@ class PrefixCache:
         Equal for two requests just when one could use what the other computes; None if nothing can be shared.
         """
         tokens = request.tokens[cached : cached + self.page_size]
-        if len(tokens) < self.page_size or cached >= request.prompt_len:
+        if len(tokens) < self.page_size:
             return None
         where = request.match.node if request.match is not None else request.node
         return (id(where) if cached else request.namespace), cached, tokens.tobytes()

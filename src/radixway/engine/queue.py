@@ -51,7 +51,10 @@ class WaitingQueue:
         first.sort(key=lambda r: (r.passed < STARVING, -r.priority, -prefix[r.id], r.arrival))
         if not self._cache.enabled:
             return first
-        claims = {self._cache.next_page(request, request.shared) for request in running}
+        claims = {
+            self._cache.next_page(request, request.shared) for request in running if request.remaining > 1
+        }
+        claims.discard(None)
         leaders = []
         for request in first:
             at = cached[request.id]
