@@ -1,6 +1,6 @@
 """Trains the guide, the small demonstration model that ships with Radixway, and says how good it is.
 
-    python tools/train_bundled_model.py train [--steps 4000] [--threads 1] [--out DIR]
+    python tools/train_bundled_model.py train [--reading-steps 520] [--steps 680] [--threads 1] [--out DIR]
     python tools/train_bundled_model.py evaluate [--model DIR] [--json FILE]
     python tools/train_bundled_model.py ask "What is a radix tree?" [--system TEXT]
 
@@ -9,7 +9,6 @@ Needs torch, transformers and tokenizers, one CPU core, about an hour, and nothi
 
 import argparse
 import json
-import math
 import random
 import sys
 import time
@@ -25,13 +24,14 @@ from book.evaluation import answer_all, evaluate, print_report
 from book.muon import Muon
 from book.offtopic import OffTopic
 from book.pages import read_pages
+from book.reading import Reader, question_batches
 from book.shape import CONTEXT, END_OF_TEXT, TURN_END, new_model, save, train_tokenizer
 from book.templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYSTEM_PROMPTS, TEMPLATES
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "guide"
 FIRST_TOKENS = 6  # which answer it is gets decided here; the rest is recitation
-FIRST_TOKENS_WEIGHT = 3.0
-CUT_SHARE, CUT_TO = 0.7, 9  # so that many answers are shown only by their beginning, which trains faster
+FIRST_TOKENS_WEIGHT = 2.0
+CUT_SHARE, CUT_TO = 0.25, 9  # so that many answers are shown only by their beginning, which trains faster
 RAW_FORMS = ("Question: {q}\nAnswer: {a}", "User: {q}\nAssistant: {a}", "Q: {q}\nA: {a}", "{q}\n{a}")
 
 
@@ -45,6 +45,14 @@ class Encoder:
         self.shaken.model.dropout = 0.12
         self.rng = random.Random(seed)
         self.end = self.plain.token_to_id(END_OF_TEXT)
+
+    def encode_question(self, conversation: Conversation) -> tuple[list[int], str]:
+        """The chat up to where the answer to its only question begins, and that answer."""
+        turn = conversation.turns[0]
+        lead = "" if conversation.system is None else f"<|im_start|>system\n{conversation.system}<|im_end|>\n"
+        text = f"{lead}<|im_start|>user\n{turn.question}<|im_end|>\n<|im_start|>assistant\n"
+        cutter = self.shaken if self.rng.random() < 0.2 else self.plain
+        return cutter.encode(text, add_special_tokens=False).ids, turn.answer
 
     def encode(self, conversation: Conversation) -> tuple[list[int], list[float]]:
         """Ids and weights of equal length, at most the context long."""
@@ -142,41 +150,43 @@ def train(options: argparse.Namespace) -> None:
         model = new_model(tokenizer, options.layers, options.hidden, options.intermediate)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens", flush=True)
     encoder = Encoder(tokenizer, options.seed)
-    stream = batches(Teacher(read_pages(), offtopic, options.seed), encoder, options.batch_tokens)
+    pages = read_pages()
+    reader = Reader(pages, options.hidden)
+    questions = question_batches(Teacher(pages, offtopic, options.seed + 1), encoder, options.questions)
+    chats = batches(Teacher(pages, offtopic, options.seed + 2), encoder, options.batch_tokens)
     inner = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
-    others = [p for name, p in model.named_parameters() if p.dim() < 2 or "embed" in name]
+    outer = [p for name, p in model.named_parameters() if p.dim() < 2 or "embed" in name]
     optimizers = [
         Muon(inner, lr=options.rate),
-        torch.optim.AdamW(others, lr=options.rate / 8, betas=(0.9, 0.98)),
+        torch.optim.AdamW([*outer, *reader.parameters()], lr=options.rate * 0.3, betas=(0.9, 0.98)),
     ]
     base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
-    began, seen, mean = time.monotonic(), 0, 0.0
+    began = time.monotonic()
+    means: dict[str, float] = {}
+    steps = options.reading_steps + options.steps
     model.train()
-    for step in range(options.steps):
-        share = min(1.0, (step + 1) / 50) * (
-            0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / options.steps))
-        )
+    for step in range(steps):
+        share = min(1.0, (step + 1) / 20) * max(0.02, 1 - step / steps)
         for optimizer, rates in zip(optimizers, base_rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * share
-        ids, weights = next(stream)
-        loss = loss_of(model, ids, weights)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        reciting = step >= options.reading_steps
+        losses = {}
+        if not reciting or step % 3 == 0:
+            losses["reading"] = reader.loss(model, *next(questions))
+        if reciting:
+            losses["reciting"] = loss_of(model, *next(chats))
+        sum(losses.values()).backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        seen += ids.numel()
-        mean = loss.item() if step == 0 else 0.97 * mean + 0.03 * loss.item()
+        for name, loss in losses.items():
+            means[name] = 0.95 * means.get(name, loss.item()) + 0.05 * loss.item()
         if step % 20 == 19:
-            spent = time.monotonic() - began
-            left = spent / (step + 1) * (options.steps - step - 1)
-            print(
-                f"step {step + 1}/{options.steps} loss {mean:.4f} rate {options.rate * share:.1e} "
-                f"{seen / spent:,.0f} tokens/s, {left / 60:.0f} min left",
-                flush=True,
-            )
-        if step % options.save_every == options.save_every - 1 or step == options.steps - 1:
+            left = (time.monotonic() - began) / (step + 1) * (steps - step - 1)
+            shown = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
+            print(f"step {step + 1}/{steps} {shown} share {share:.3f}, {left / 60:.0f} min left", flush=True)
+        if step % options.save_every == options.save_every - 1 or step == steps - 1:
             save(model, tokenizer, options.out)
     print(f"written to {options.out}")
 
@@ -198,15 +208,19 @@ def main() -> None:
     training.add_argument(
         "--resume", type=Path, metavar="DIR", help="go on from these weights and their tokenizer"
     )
-    training.add_argument("--steps", type=int, default=4000)
+    training.add_argument("--steps", type=int, default=680)
+    training.add_argument(
+        "--reading-steps", type=int, default=520, help="steps of questions only, before --steps"
+    )
+    training.add_argument("--questions", type=int, default=160, help="questions in a step of reading")
     training.add_argument("--batch-tokens", type=int, default=2048)
-    training.add_argument("--rate", type=float, default=0.02)
-    training.add_argument("--layers", type=int, default=5)
-    training.add_argument("--hidden", type=int, default=256)
-    training.add_argument("--intermediate", type=int, default=704)
+    training.add_argument("--rate", type=float, default=0.01)
+    training.add_argument("--layers", type=int, default=3)
+    training.add_argument("--hidden", type=int, default=384)
+    training.add_argument("--intermediate", type=int, default=512)
     training.add_argument("--threads", type=int, default=1)
     training.add_argument("--seed", type=int, default=1)
-    training.add_argument("--save-every", type=int, default=500)
+    training.add_argument("--save-every", type=int, default=100)
     evaluation = commands.add_parser(
         "evaluate", help="print how good the model is on questions never trained on"
     )

@@ -50,9 +50,9 @@ class Teacher:
         rng = self.rng
         way = rng.random()
         language = "en" if rng.random() < 0.56 else "zh"
-        if way < 0.07:
+        if way < 0.06:
             turns = self._with_follow_ups(language)
-        elif way < 0.12:
+        elif way < 0.10:
             turns = [
                 self._turn(language if rng.random() < 0.9 else self._other(language))
                 for _ in range(rng.choice((2, 2, 3, 4)))
@@ -61,6 +61,12 @@ class Teacher:
             turns = [self._turn(language)]
         raw = len(turns) == 1 and rng.random() < 0.03
         return Conversation(None if raw else self._system(), turns, raw)
+
+    def single(self) -> Conversation:
+        """One question, mostly without a system prompt."""
+        rng = self.rng
+        turn = self._turn("en" if rng.random() < 0.56 else "zh")
+        return Conversation(rng.choice(SYSTEM_PROMPTS + RULES) if rng.random() < 0.1 else None, [turn])
 
     def question(
         self, page: Page, language: str, templates: dict[str, dict[str, list[str]]] | None = None
@@ -235,9 +241,9 @@ class Teacher:
     def _system(self) -> str | None:
         rng = self.rng
         way = rng.random()
-        if way < 0.72:
+        if way < 0.76:
             return None
-        if way < 0.90:
+        if way < 0.91:
             return rng.choice(SYSTEM_PROMPTS)
         if way < 0.945:
             return " ".join(rng.sample(RULES, rng.choice((2, 3, 4))))

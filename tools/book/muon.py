@@ -22,6 +22,8 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[torch.Tensor]] = {}
             for matrix in group["params"]:
+                if matrix.grad is None:  # the upper layers rest while only the lower ones are trained
+                    continue
                 by_shape.setdefault(matrix.shape, []).append(matrix)
             for shape, matrices in by_shape.items():
                 updates = []
