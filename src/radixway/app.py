@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config
-from radixway.pipeline import GatewayError, Pipeline, Services, load_middlewares
+from radixway.pipeline import Pipeline, Services, load_middlewares
 from radixway.routing import HealthMonitor, Registry, Selector
 from radixway.surfaces import (
     AdminAccess,
@@ -22,13 +22,12 @@ from radixway.surfaces import (
     Generate,
     Surface,
     admin_routes,
-    error_json,
     sglang_routes,
     worker_routes,
 )
 from radixway.telemetry import JournalBook, Metrics
 from radixway.transports import Dispatch, HttpProbe, HttpTransport
-from radixway.web import Receive, Scope, Send
+from radixway.web import HttpError, Receive, Scope, Send, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/v1/chat/completions": ChatCompletions,
@@ -51,8 +50,9 @@ class Gateway:
         )
         self._hot: dict[str, Exchange] = {}
         self._rest = FastAPI(title="Radixway", version=__version__, redirect_slashes=False)
-        self._rest.add_exception_handler(GatewayError, _error_response)
+        self._rest.add_exception_handler(HttpError, _error_response)
         self._rest.add_exception_handler(HTTPException, _http_error_response)
+        self._rest.add_exception_handler(Exception, _defect_response)
         self._publish_loads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +61,7 @@ class Gateway:
             if exchange is not None:
                 await exchange(scope, receive, send)
                 return
+            receive = limited(receive, self.config.gateway.max_body_bytes)
         await self._rest(scope, receive, send)
 
     @asynccontextmanager
@@ -106,15 +107,20 @@ class Gateway:
         )
 
 
+async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:
+    assert isinstance(error, HttpError)
+    headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
+    return HttpResponse(error.body(), error.status, headers)
+
+
 async def _http_error_response(request: HttpRequest, error: Exception) -> HttpResponse:
     """Starlette's own 404 and 405, in the shape of our errors."""
     assert isinstance(error, HTTPException)
-    told = GatewayError(f"{error.detail}: {request.method} {request.url.path}")
-    told.status, told.code = error.status_code, "not_found" if error.status_code == 404 else "http_error"
-    return await _error_response(request, told)
+    message = f"{error.detail}: {request.method} {request.url.path}"
+    code = "not_found" if error.status_code == 404 else "invalid_request"
+    return await _error_response(request, HttpError(message, status=error.status_code, code=code))
 
 
-async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:
-    assert isinstance(error, GatewayError)
-    headers = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
-    return HttpResponse(error_json(error), error.status, headers, media_type="application/json")
+async def _defect_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """A defect of ours; Starlette logs it."""
+    return await _error_response(request, HttpError(f"internal error ({type(error).__name__})"))

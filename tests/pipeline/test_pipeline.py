@@ -1,23 +1,15 @@
 """The onion: order, subscription, loading by dotted path."""
 
 import pytest
+from msgspec import UNSET
 
 from radixway.config import ConfigError, load_config
-from radixway.pipeline import Pipeline, Reply, Request, Services, load_middlewares
+from radixway.pipeline import BadRequest, Pipeline, Reply, Request, Services, load_middlewares
 from radixway.telemetry import Journal, Metrics
 
 
 def request(surface="openai.chat", raw=b'{"model": "m", "x": 1}'):
-    return Request(
-        id="r",
-        surface=surface,
-        path="/p",
-        raw=raw,
-        model="m",
-        stream=False,
-        journal=Journal("r"),
-        deadline=1e9,
-    )
+    return Request(id="r", surface=surface, path="/p", raw=raw, model="m", journal=Journal("r"))
 
 
 class Step:
@@ -76,10 +68,14 @@ def test_a_dotted_path_that_names_nothing_is_told_in_a_sentence(path):
         load_middlewares([path], Services(load_config(), Metrics()))
 
 
-def test_an_untouched_body_is_sent_as_it_came_and_an_edited_one_keeps_unknown_fields():
-    sent = request(raw=b'{ "model":"m","x": 1e-7 }')
-    assert sent.body["x"] == 1e-7
-    assert sent.payload() == b'{ "model":"m","x": 1e-7 }'
-    sent.edit(model="n")
-    assert sent.payload() == b'{"model":"n","x":1e-7}'
-    assert sent.body == {"model": "n", "x": 1e-7}
+def test_an_edit_changes_what_it_names_and_leaves_the_bytes_of_everything_else():
+    sent = request(raw=b'{ "model":"m","x": 1e-7, "y": "\\u4f60", "z": 1e999 }')
+    sent.edit(model="n", temperature=0)
+    assert sent.raw == b'{"model":"n","x":1e-7,"y":"\\u4f60","z":1e999,"temperature":0}'
+    sent.edit(z=UNSET)
+    assert sent.body == {"model": "n", "x": 1e-7, "y": "你", "temperature": 0}
+
+
+def test_a_body_that_cannot_be_decoded_is_the_clients_mistake_when_a_middleware_reads_it():
+    with pytest.raises(BadRequest):
+        _ = request(raw=b'{"model": "m", "zz": "\xff"}').body

@@ -11,13 +11,11 @@ from radixway.telemetry import Journal
 
 
 def workers(n, **fields):
-    return [Worker.from_section(WorkerSection(url=f"http://w{i}", **fields)) for i in range(n)]
+    return [Worker(WorkerSection(url=f"http://w{i}", **fields)) for i in range(n)]
 
 
 def request(model="m"):
-    return Request(
-        id="r", surface="s", path="/", raw=b"", model=model, stream=False, journal=Journal("r"), deadline=1e9
-    )
+    return Request(id="r", surface="s", path="/", model=model, journal=Journal("r"))
 
 
 def picks(selector, candidates, times, model="m"):

@@ -305,6 +305,119 @@ async def test_an_answer_without_a_length_ends_with_its_connection():
         assert (status, body) == (200, {"a": 1})
 
 
+@pytest.mark.parametrize("size", [300_000, 600_000, 4_000_000])
+async def test_a_large_whole_reply_arrives(size):
+    async def large(exchange: Exchange) -> None:
+        await exchange.reply(200, b'"' + b"x" * size + b'"')
+
+    async with scripted_worker(large) as worker, running_gateway(worker.url) as gateway:
+        for _ in range(3):
+            status, body, _ = await gateway.chat()
+            assert (status, len(body)) == (200, size)
+
+
+async def test_a_client_that_stops_reading_does_not_keep_its_slot_past_the_deadline():
+    async def endless(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        while True:
+            await exchange.chunk(b"data: " + b"x" * 65536 + b"\n\n")
+
+    async with (
+        scripted_worker(endless) as worker,
+        running_gateway(worker.url, gateway={"request_timeout_s": 0.5}) as gateway,
+    ):
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", int(gateway.url.rsplit(":", 1)[1]), limit=1024
+        )
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        )
+        async with asyncio.timeout(10):
+            await reader.read(1024)
+            worker.hung_up.clear()
+            await worker.hung_up.wait()
+        assert gateway.in_flight() == 0
+        writer.transport.abort()
+
+
+async def test_a_body_that_never_ends_is_given_up_at_the_deadline():
+    async with running_gateway(gateway={"request_timeout_s": 0.2}) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))
+        writer.write(b"POST /generate HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{")
+        async with asyncio.timeout(5):
+            assert b" 504 " in await reader.readline()
+        writer.close()
+
+
+class Dawdler:
+    """A middleware that asks twice and then waits for something that never comes."""
+
+    def __init__(self, services):
+        pass
+
+    async def __call__(self, request, call_next):
+        await call_next(request)
+        await call_next(request)
+        await asyncio.Event().wait()
+
+
+async def test_a_middleware_that_is_cancelled_leaves_no_stream_open():
+    async def stream(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(b"data: 1\n\n")
+        await exchange.until_peer_leaves()
+
+    async with (
+        scripted_worker(stream) as worker,
+        running_gateway(
+            worker.url,
+            gateway={"request_timeout_s": 0.3},
+            pipeline={"middlewares": [f"{__name__}.Dawdler"]},
+        ) as gateway,
+    ):
+        status, body, _ = await gateway.chat(stream=True)
+        assert (status, body["error"]["code"]) == (504, "deadline_exceeded")
+        assert len(worker.requests) == 2
+        assert gateway.in_flight() == 0
+
+
+async def test_unknown_fields_are_not_touched_when_the_gateway_chooses_the_model():
+    raw = b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "zz": 1e999, "y": "\\u4f60"}'
+    async with scripted_worker(models=["qwen"]) as worker, running_gateway(worker.url) as gateway:
+        assert (await gateway.post("/v1/chat/completions", raw))[0] == 200
+        assert worker.requests[0].body.endswith(b'"zz":1e999,"y":"\\u4f60"}')
+        raw = b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "zz": "\xff"}'
+        assert (await gateway.post("/v1/chat/completions", raw))[0] in (200, 400)
+
+
+async def test_a_model_is_not_missing_while_a_worker_has_not_said_what_it_serves():
+    async with running_gateway("http://127.0.0.1:9", wait=False) as gateway:
+        status, body, headers = await gateway.chat(model="soon-there")
+        assert (status, body["error"]["code"]) == (503, "no_workers")
+        assert headers["retry-after"]
+
+
+async def test_a_worker_that_restarts_is_given_a_moment():
+    async with (
+        scripted_worker() as worker,
+        running_gateway(worker.url, pipeline={"retry": {"attempts": 8, "backoff_s": 0.05}}) as gateway,
+    ):
+        port = int(worker.url.rsplit(":", 1)[1])
+        await worker.kill()
+        asking = asyncio.create_task(gateway.chat())
+        await gateway.until(worker.url, WorkerState.DOWN)
+        await worker.start(port)
+        assert (await asking)[0] == 200
+
+
+async def test_clients_cannot_fill_the_journal_with_long_names():
+    async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
+        status, body, _ = await gateway.chat(model="m" * 100_000)
+        assert (status, body["error"]["param"]) == (400, "model")
+        assert len(json.dumps(body)) < 3000
+
+
 BAD_BODIES = [
     (b"{", None),
     (b"", None),
@@ -391,13 +504,23 @@ async def test_destination_headers_of_strangers_do_not_travel_but_others_do():
         "x-session-id": "c",
         "authorization": "Bearer s",
         "cookie": "d",
+        "x-api-key": "k",
+        "x-amz-security-token": "t",
     }
     async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
         await gateway.post("/v1/chat/completions", CHAT, headers={**headers, "x-request-id": "r-1"})
         seen = worker.requests[0].headers
         assert seen["x-session-id"] == "c"
         assert seen["x-request-id"] == "r-1"
-        assert not {"x-vsr-model", "x-tenant-id", "authorization", "cookie"} & set(seen)
+        hidden = {
+            "x-vsr-model",
+            "x-tenant-id",
+            "authorization",
+            "cookie",
+            "x-api-key",
+            "x-amz-security-token",
+        }
+        assert not hidden & set(seen)
 
 
 async def _text(gateway, path: str) -> tuple[int, str]:

@@ -107,3 +107,38 @@ async def test_sglangs_questions_reach_a_worker_and_flush_reaches_all():
     async with running_gateway() as gateway:
         assert (await gateway.get("/get_model_info"))[0] == 503
         assert (await gateway.get("/no/such/path"))[0] == 404
+
+
+async def test_the_body_limit_holds_on_every_path():
+    async with (
+        scripted_worker() as worker,
+        running_gateway(worker.url, gateway={"max_body_bytes": 4096}) as gateway,
+    ):
+        for path in ("/add_worker", "/tokenize", "/flush_cache", "/generate"):
+            status, body, _ = await gateway.post(path, b"x" * 5000)
+            if path != "/flush_cache":  # reads no body
+                assert (status, body["error"]["code"]) == (413, "body_too_large"), path
+
+
+async def test_a_worker_whose_path_is_not_ascii_has_an_ascii_name():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        await gateway.post("/add_worker", {"url": worker.url + "/模"})
+        _, listing = await gateway.get("/list_workers")
+        assert listing["workers"][0]["name"].isascii()
+        assert (await gateway.post("/remove_worker", {"url": listing["urls"][0]}))[0] == 200
+
+
+async def test_a_worker_that_only_prefills_is_asked_nothing():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        await gateway.post("/add_worker", {"url": worker.url, "role": "prefill"})
+        await gateway.until(worker.url, WorkerState.READY)
+        assert (await gateway.chat())[0] == 503
+        await gateway.post("/add_worker", {"url": worker.url, "kv_tokens": 5})
+        _, listing = await gateway.get("/list_workers")
+        assert (listing["workers"][0]["role"], listing["workers"][0]["kv_tokens"]) == ("prefill", 5)
+
+
+async def test_a_wrong_method_is_told_which_are_right():
+    async with running_gateway() as gateway:
+        async with gateway.client.put(gateway.url + "/v1/completions", data=b"{}") as response:
+            assert (response.status, response.headers["allow"]) == (405, "POST")

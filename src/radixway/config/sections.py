@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from yarl import URL
 
 
 class Section(BaseModel):
@@ -14,15 +14,22 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def check_worker_url(url: str) -> str:
-    """`url` without its trailing slash; ValueError unless it is `http(s)://host[:port][/path]`."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {url!r}")
-    if parts.query or parts.fragment or parts.username:
-        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {url!r}")
-    _ = parts.port  # raises ValueError when it is no port number
-    return url.rstrip("/")
+def check_worker_url(text: str) -> str:
+    """A worker's URL in one spelling: ASCII, no default port, no trailing slash.
+
+    Raises ValueError unless it is `http(s)://host[:port][/path]`.
+    """
+    try:
+        url = URL(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a URL: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {text!r}")
+    if url.query_string or url.fragment or url.user or url.password:
+        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {text!r}")
+    if url.is_default_port():
+        url = url.with_port(None)
+    return str(url).rstrip("/")
 
 
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
@@ -51,6 +58,7 @@ class WorkerSection(Section):
     url: WorkerUrl
     models: tuple[str, ...] = ()
     role: Role = "any"
+    """A worker that only prefills or only decodes gets no requests until pairs can be picked."""
     kv_tokens: int | None = Field(default=None, ge=1)
     """KV tokens its cache holds."""
     max_batch_size: int | None = Field(default=None, ge=1)

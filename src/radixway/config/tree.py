@@ -81,6 +81,9 @@ def _read_yaml(path: Path, lines: dict[_Place, int]) -> dict[str, Any]:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         tree = yaml.safe_load(text)
+        _note_lines(node, (), lines)
+    except RecursionError:
+        raise ConfigError(f"{path}: a part of the file contains itself") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -89,7 +92,6 @@ def _read_yaml(path: Path, lines: dict[_Place, int]) -> dict[str, Any]:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise ConfigError(f"{path}:1: the file must be a mapping of sections")
-    _note_lines(node, (), lines)
     return tree
 
 

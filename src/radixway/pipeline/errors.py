@@ -1,24 +1,17 @@
-"""Everything that can end a request early. A surface turns each into its protocol's error shape."""
+"""What can end a request on its way through the gateway."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from radixway.web import BadBody
+from radixway.web import HttpError
 
 FailureReason = Literal["unreachable", "disconnected", "unavailable"]
 """Why a worker failed a request: no connection, connection lost, or its own word (502, 503)."""
 
 
-class GatewayError(Exception):
-    """A request that cannot be answered: an HTTP status, a code for programs, a sentence for people."""
-
-    status = 500
-    code = "internal_error"
-    param: str | None = None
-    """The request's field that is at fault, when one is."""
-    retry_after_s: int | None = None
-    """When it makes sense to try again, when it does."""
+class GatewayError(HttpError):
+    """A request that the gateway cannot answer."""
 
 
 class BadRequest(GatewayError):
@@ -26,24 +19,6 @@ class BadRequest(GatewayError):
 
     status = 400
     code = "invalid_request"
-
-    def __init__(self, message: str, *, param: str | None = None) -> None:
-        super().__init__(message)
-        self.param = param
-
-    @classmethod
-    def of(cls, body: BadBody) -> BadRequest:
-        """The same mistake, as an end of a request."""
-        refused = cls(str(body), param=body.param)
-        refused.status, refused.code = body.status, body.code
-        return refused
-
-
-class MethodNotAllowed(GatewayError):
-    """The path exists, for other methods."""
-
-    status = 405
-    code = "method_not_allowed"
 
 
 class Unauthorized(GatewayError):
@@ -53,14 +28,15 @@ class Unauthorized(GatewayError):
     code = "unauthorized"
 
 
-class ModelNotFound(BadRequest):
+class ModelNotFound(GatewayError):
     """No worker serves the model that was asked for."""
 
     status = 404
     code = "model_not_found"
+    param = "model"
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"no worker serves the model {model!r}", param="model")
+        super().__init__(f"no worker serves the model {model!r}")
 
 
 class NoWorkers(GatewayError):

@@ -7,18 +7,21 @@ from typing import Any
 
 import msgspec
 
+from radixway.pipeline.errors import BadRequest
+from radixway.pipeline.reply import Chunks
 from radixway.telemetry import Journal
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(slots=True, eq=False)
 class Request:
     """What a surface understood of a request, and what the road adds to it.
 
-    The body travels as the bytes that came. It is encoded again only when a middleware edits it, so that
-    fields unknown to us, their order and their spelling reach the worker untouched.
+    The body travels as the bytes that came. A middleware that edits it changes the fields it names; all
+    others, unknown to us or not, reach the worker in their own spelling.
     """
 
     id: str
@@ -26,37 +29,39 @@ class Request:
     """Which surface it came through: `openai.chat`, `openai.completions`, `generate` …"""
     path: str
     """Path and query at the worker."""
-    raw: bytes
-    model: str | None
-    """The model asked for; None where the protocol names none."""
-    stream: bool
     journal: Journal
-    deadline: float
-    """Event loop time after which nobody waits for the answer any more."""
+    raw: bytes = b""
+    """The body to send."""
+    model: str | None = None
+    """The model asked for; None where the protocol or the client names none."""
+    stream: bool = False
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that travel on to the worker, names in lower case."""
     tried: list[str] = field(default_factory=list)
     """Names of the workers that failed this request already."""
+    opened: list[Chunks] = field(default_factory=list)
+    """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
+    known_model: str = "unknown"
+    """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
     _body: dict[str, Any] | None = None
-    _edited: bool = False
 
     @property
     def body(self) -> dict[str, Any]:
-        """The decoded body, for reading. Change it with `edit`."""
+        """The decoded body, for reading; change it with `edit`. Raises BadRequest if it cannot be decoded."""
         if self._body is None:
-            self._body = _decode(self.raw)
+            try:
+                self._body = _decode(self.raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+                raise BadRequest(f"the body is not valid JSON: {error}") from None
         return self._body
 
     def edit(self, **fields: Any) -> None:
-        """Set top-level fields of the body; a value of `msgspec.UNSET` removes the field."""
-        body = dict(self.body)
-        body.update(fields)
-        self._body = {key: value for key, value in body.items() if value is not msgspec.UNSET}
-        self._edited = True
-
-    def payload(self) -> bytes:
-        """The body to send: the bytes that came, or the edited body encoded once."""
-        if self._edited:
-            self.raw = _encode(self._body)
-            self._edited = False
-        return self.raw
+        """Set top-level fields; `msgspec.UNSET` removes one. The other fields keep their bytes."""
+        parts = _split(self.raw)
+        for name, value in fields.items():
+            if value is msgspec.UNSET:
+                parts.pop(name, None)
+            else:
+                parts[name] = msgspec.Raw(_encode(value))
+        self.raw = _encode(parts)
+        self._body = None

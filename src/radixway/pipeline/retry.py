@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from radixway.pipeline.errors import WorkerFailed
+from radixway.pipeline.errors import NoWorkers, WorkerFailed
 from radixway.pipeline.middleware import Next, Services
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
@@ -13,8 +13,8 @@ from radixway.pipeline.request import Request
 class Retry:
     """Nothing has reached the client yet, so the request can be given to another worker as it is.
 
-    The dispatch prefers workers that are not in `request.tried`. When all have been tried, the next round
-    waits a little, because a worker that restarts needs a moment.
+    The dispatch prefers workers that are not in `request.tried`. Another worker is asked at once; where there
+    is none left, the next round waits a little, because a worker that restarts needs a moment.
     """
 
     def __init__(self, services: Services) -> None:
@@ -24,14 +24,23 @@ class Retry:
         self._metrics = services.metrics
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        for attempt in range(1, self._attempts):
+        """Raises the last WorkerFailed when every attempt failed."""
+        failure: WorkerFailed | None = None
+        for attempt in range(self._attempts):
+            if failure is not None:
+                self._metrics.retried(failure.reason)
+                request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
             try:
                 return await call_next(request)
-            except WorkerFailed as failure:
-                again = failure.worker in request.tried
-                request.tried.append(failure.worker)
-                request.journal.add("retry", attempt=attempt, worker=failure.worker, reason=failure.reason)
-                self._metrics.retried(failure.reason)
-                if again:
-                    await asyncio.sleep(self._backoff_s * 2 ** (attempt - 1))
-        return await call_next(request)
+            except WorkerFailed as error:
+                failure = error
+                elsewhere = error.worker not in request.tried
+                request.tried.append(error.worker)
+            except NoWorkers:
+                if failure is None:
+                    raise
+                elsewhere = False
+            if not elsewhere and attempt + 1 < self._attempts:
+                await asyncio.sleep(self._backoff_s * 2**attempt)
+        assert failure is not None
+        raise failure

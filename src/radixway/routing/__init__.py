@@ -1,10 +1,10 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
 
-from radixway.routing.health import Findings, HealthMonitor, Probe, ProbeFailed
+from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.ledger import Lease
 from radixway.routing.registry import Registry
 from radixway.routing.selector import Choice, Selector
-from radixway.routing.worker import Load, Worker, WorkerState
+from radixway.routing.worker import Findings, Load, Worker, WorkerState
 
 __all__ = [
     "Choice",

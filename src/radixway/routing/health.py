@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from contextlib import suppress
+from itertools import count
 from typing import Protocol
 
 from radixway.config import HealthSection
 from radixway.routing.registry import Registry
-from radixway.routing.worker import Worker, WorkerState
+from radixway.routing.worker import Findings, Worker, WorkerState
 
 log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.1
+_DESCRIBE_EVERY = 15
+"""Probes of a healthy worker after which it is asked again what it serves."""
 
 
 class ProbeFailed(Exception):
     """The worker did not answer, or not as a healthy worker does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What a worker tells of itself. None where it says nothing."""
-
-    models: tuple[str, ...] | None = None
-    kv_tokens: int | None = None
-    max_batch_size: int | None = None
 
 
 class Probe(Protocol):
@@ -89,44 +85,47 @@ class HealthMonitor:
     async def _run(self, worker: Worker) -> None:
         nudge = self._nudges[worker]
         pause_s = self._config.interval_s
-        while True:
+        for round_ in count(1):
             try:
-                await self.examine(worker)
+                await self.examine(worker, describe=round_ % _DESCRIBE_EVERY == 0)
                 pause_s = self._config.interval_s
             except ProbeFailed:
                 # A worker that is starting or down is asked soon at first, then less and less often.
-                first = min(0.1, self._config.interval_s)
-                pause_s = first if worker.failures <= 1 else min(pause_s * 1.5, self._config.backoff_max_s)
-                if worker.state is WorkerState.READY:
-                    pause_s = min(pause_s, self._config.interval_s)
-            try:
+                if worker.failures <= 1:
+                    pause_s = min(_FIRST_PAUSE_S, self._config.interval_s)
+                else:
+                    most = self._config.backoff_max_s
+                    pause_s = min(
+                        pause_s * 2, self._config.interval_s if worker.state is WorkerState.READY else most
+                    )
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await nudge.wait()
-            except TimeoutError:
-                pass
             nudge.clear()
 
-    async def examine(self, worker: Worker) -> None:
+    async def examine(self, worker: Worker, *, describe: bool = False) -> None:
         """Probe once and move the worker to the state that follows. Raises ProbeFailed if it is not well."""
         try:
             await self._probe.check(worker)
-            if worker.state in (WorkerState.JOINING, WorkerState.DOWN):
-                self._learn(worker, await self._probe.describe(worker))
+            if describe or worker.state in (WorkerState.JOINING, WorkerState.DOWN):
+                self._registry.learn(worker, await self._probe.describe(worker))
         except ProbeFailed as failure:
-            worker.failures += 1
-            worker.last_error = str(failure)
-            if worker.state is WorkerState.READY and worker.failures >= self._config.failure_threshold:
-                log.warning("worker %s is down: %s", worker.name, failure)
-                self._registry.set_state(worker, WorkerState.DOWN)
+            self._note_failure(worker, failure)
             raise
+        except Exception as error:
+            log.exception("probing worker %s met a defect of the gateway", worker.name)
+            defect = ProbeFailed(f"the probe itself failed: {error}")
+            self._note_failure(worker, defect)
+            raise defect from error
         worker.failures = 0
         if worker.state in (WorkerState.JOINING, WorkerState.DOWN):
             log.info("worker %s is ready: %s", worker.name, ", ".join(worker.models) or "no models named")
             worker.last_error = None
             self._registry.set_state(worker, WorkerState.READY)
 
-    def _learn(self, worker: Worker, findings: Findings) -> None:
-        if findings.models is not None and not worker.given_models:
-            self._registry.set_models(worker, findings.models)
-        worker.kv_tokens = worker.kv_tokens or findings.kv_tokens
-        worker.max_batch_size = worker.max_batch_size or findings.max_batch_size
+    def _note_failure(self, worker: Worker, failure: ProbeFailed) -> None:
+        worker.failures += 1
+        worker.last_error = str(failure)
+        if worker.state is WorkerState.READY and worker.failures >= self._config.failure_threshold:
+            log.warning("worker %s is down: %s", worker.name, failure)
+            self._registry.set_state(worker, WorkerState.DOWN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from radixway.config import WorkerSection
-from radixway.routing.worker import Worker, WorkerState
+from radixway.routing.worker import Findings, Worker, WorkerState
 
 
 class Registry:
@@ -29,11 +29,11 @@ class Registry:
         """Take a worker in. One already known is told its new particulars, and comes back if it drained."""
         worker = self._workers.get(section.url)
         if worker is None:
-            worker = self._workers[section.url] = Worker.from_section(section)
+            worker = self._workers[section.url] = Worker(section)
         else:
             worker.update(section)
             if worker.state is WorkerState.DRAINING:
-                worker.state = WorkerState.JOINING
+                self.set_state(worker, WorkerState.JOINING)
         self._forget_candidates()
         for tell in self.on_add:
             tell(worker)
@@ -60,20 +60,25 @@ class Registry:
             for tell in tuple(self.on_state):
                 tell(worker)
 
-    def set_models(self, worker: Worker, models: tuple[str, ...]) -> None:
-        """What the worker says that it serves."""
-        if worker.models != models:
-            worker.models = models
+    def learn(self, worker: Worker, findings: Findings) -> None:
+        """What the worker says of itself."""
+        if worker.told != findings:
+            worker.told = findings
             self._forget_candidates()
 
     def candidates(self, model: str | None) -> tuple[Worker, ...]:
-        """The ready workers that serve `model`; all ready workers when it is None."""
+        """The ready workers that serve `model`, or any model when it is None.
+
+        Workers that only prefill or only decode wait for a pair to be picked, which is not built yet.
+        """
         found = self._candidates.get(model)
         if found is None:
             found = tuple(
                 worker
                 for worker in self._workers.values()
-                if worker.state is WorkerState.READY and (model is None or model in worker.models)
+                if worker.state is WorkerState.READY
+                and worker.given.role == "any"
+                and (model is None or model in worker.models)
             )
             if found:  # unknown names come from clients: never grow with them
                 self._candidates[model] = found
@@ -85,6 +90,11 @@ class Registry:
             workers = self._workers.values()
             self._known_models = frozenset(model for worker in workers for model in worker.models)
         return self._known_models
+
+    def surely_lacks(self, model: str) -> bool:
+        """Nobody serves `model`, and there is nobody left who has not said what they serve."""
+        workers = self._workers.values()
+        return bool(workers) and all(worker.models and model not in worker.models for worker in workers)
 
     def _forget_candidates(self) -> None:
         self._candidates = {}

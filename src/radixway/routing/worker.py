@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
-from urllib.parse import urlsplit
 
-from radixway.config import Role, WorkerSection
+from yarl import URL
+
+from radixway.config import WorkerSection
 
 
 class WorkerState(StrEnum):
@@ -32,21 +33,22 @@ class Load:
     """Requests ever sent to it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a worker tells of itself. None where it says nothing."""
+
+    models: tuple[str, ...] | None = None
+    kv_tokens: int | None = None
+    max_batch_size: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Worker:
     """Where it is, what it serves, how much it takes, and how it is doing."""
 
-    name: str
-    """`host:port` (and path), unique: what journals, metrics and headers show."""
-    url: str
-    """Without a trailing slash."""
-    models: tuple[str, ...] = ()
-    given_models: bool = False
-    """The operator named the models; the worker's own list is not read then."""
-    role: Role = "any"
-    kv_tokens: int | None = None
-    max_batch_size: int | None = None
-    api_key: str | None = field(default=None, repr=False)
+    given: WorkerSection
+    """What the operator said of it; goes before what it told."""
+    told: Findings = Findings()
     load: Load = field(default_factory=Load)
     state: WorkerState = WorkerState.JOINING
     failures: int = 0
@@ -54,23 +56,42 @@ class Worker:
     last_error: str | None = None
     picked: int = 0
     """Logical time of the selector's last choice of this worker; the least recent wins a tie."""
+    name: str = field(init=False)
+    """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
-    @classmethod
-    def from_section(cls, section: WorkerSection) -> Worker:
-        """A worker as configured or registered, not yet seen."""
-        parts = urlsplit(section.url)
-        worker = cls(name=parts.netloc + parts.path, url=section.url)
-        worker.update(section)
-        return worker
+    def __post_init__(self) -> None:
+        url = URL(self.given.url)
+        self.name = f"{url.raw_authority}{url.raw_path.rstrip('/')}"
+
+    @property
+    def url(self) -> str:
+        """Without a trailing slash."""
+        return self.given.url
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models it serves, as far as is known."""
+        return self.given.models or self.told.models or ()
+
+    @property
+    def kv_tokens(self) -> int | None:
+        """Tokens its KV cache holds."""
+        return self.given.kv_tokens or self.told.kv_tokens
+
+    @property
+    def max_batch_size(self) -> int | None:
+        """Requests it runs at a time."""
+        return self.given.max_batch_size or self.told.max_batch_size
+
+    @property
+    def api_key(self) -> str | None:
+        """Sent to it as a bearer token."""
+        return self.given.api_key.get_secret_value() if self.given.api_key else None
 
     def update(self, section: WorkerSection) -> None:
-        """Take over what the operator says; what they leave open stays as the worker told it."""
-        self.given_models = bool(section.models)
-        self.models = section.models or self.models
-        self.role = section.role
-        self.kv_tokens = section.kv_tokens or self.kv_tokens
-        self.max_batch_size = section.max_batch_size or self.max_batch_size
-        self.api_key = section.api_key.get_secret_value() if section.api_key else self.api_key
+        """The operator says something new; what they leave open stays as it was."""
+        new = {name: getattr(section, name) for name in section.model_fields_set}
+        self.given = self.given.model_copy(update=new)
 
     def describe(self) -> dict[str, Any]:
         """The worker as `/list_workers` shows it."""
@@ -79,7 +100,7 @@ class Worker:
             "url": self.url,
             "state": self.state.value,
             "models": list(self.models),
-            "role": self.role,
+            "role": self.given.role,
             "kv_tokens": self.kv_tokens,
             "max_batch_size": self.max_batch_size,
             "in_flight": self.load.requests,

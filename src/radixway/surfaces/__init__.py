@@ -2,7 +2,6 @@
 
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.admin import admin_routes
-from radixway.surfaces.errors import error_json
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.openai import ChatCompletions, Completions
@@ -17,7 +16,6 @@ __all__ = [
     "Generate",
     "Surface",
     "admin_routes",
-    "error_json",
     "sglang_routes",
     "worker_routes",
 ]

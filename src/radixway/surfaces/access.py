@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from ipaddress import ip_address
 
 from fastapi import Request
 
@@ -11,7 +12,10 @@ from radixway.pipeline import Unauthorized
 
 
 class AdminAccess:
-    """A FastAPI dependency: lets a call pass when no key is configured, or when it carries the key."""
+    """A FastAPI dependency: lets a call pass that carries the key.
+
+    Without a configured key, calls from this machine pass and no others.
+    """
 
     def __init__(self, config: GatewaySection) -> None:
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
@@ -19,7 +23,9 @@ class AdminAccess:
     def __call__(self, request: Request) -> None:
         """Raises Unauthorized."""
         if self._key is None:
-            return
+            if request.client is not None and ip_address(request.client.host).is_loopback:
+                return
+            raise Unauthorized("set gateway.admin_key to allow this call from another machine")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(key.encode(), self._key.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.encode("latin-1"), self._key.encode()):
             raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
-from typing import Protocol
+import re
+from contextlib import suppress
+from typing import Annotated, Protocol
 
-from radixway.pipeline import (
-    BadRequest,
-    DeadlineExceeded,
-    GatewayError,
-    MethodNotAllowed,
-    Pipeline,
-    Reply,
-    Request,
-    StreamBroken,
-)
+from msgspec import Meta
+
+from radixway.pipeline import DeadlineExceeded, GatewayError, Pipeline, Reply, Request, StreamBroken
 from radixway.telemetry import Journal, JournalBook, Metrics
-from radixway.web import BadBody, ClientGone, ClientWatch, Receive, Scope, Send, read_body
+from radixway.web import (
+    ClientGone,
+    ClientWatch,
+    HttpError,
+    MethodNotAllowed,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    request_id_of,
+)
 
 log = logging.getLogger(__name__)
 
 
+ModelName = Annotated[str, Meta(max_length=256)]
+"""A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
+
+_LONGEST_NOTE = 500
+"""Characters of an error's message that its journal keeps."""
+
+_LAST_WORDS_S = 5.0
+"""How long a client may take to read that its request failed."""
+
+
 class Surface(Protocol):
-    """One wire protocol: how its bodies are read and how it says that something went wrong."""
+    """One wire protocol: how its bodies are read."""
 
     name: str
+    methods: tuple[str, ...]
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
         """The model asked for and whether to stream. Raises BadBody naming the field at fault."""
-        ...
-
-    def error(self, error: GatewayError) -> bytes:
-        """The body of an error reply."""
-        ...
-
-    def error_event(self, error: GatewayError) -> bytes:
-        """A server-sent event that ends a stream in error."""
         ...
 
 
@@ -63,74 +70,72 @@ class Exchange:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, headers = _read_headers(scope["headers"])
-        journal = Journal(request_id)
-        answer = _Answer(send, journal)
-        watch: ClientWatch | None = None
-        model = "unknown"
-        reply: Reply | None = None
+        request = Request(
+            id=request_id,
+            surface=self._surface.name,
+            path=_path_of(scope),
+            journal=Journal(request_id),
+            headers=headers,
+        )
+        sent = _Sent(send, request.journal)
+        watch = ClientWatch(self._timeout_s)
+        failure: HttpError | None = None
         try:
-            if scope["method"] not in ("POST", "PUT"):
-                raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}")
-            raw = await read_body(scope, receive, self._max_body_bytes)
-            asked, stream = self._surface.read(raw)
-            journal.add("receive", surface=self._surface.name, model=asked, stream=stream, bytes=len(raw))
-            watch = ClientWatch(receive, self._timeout_s)
-            path, query = scope["path"], scope["query_string"]
-            request = Request(
-                id=request_id,
-                surface=self._surface.name,
-                path=f"{path}?{query.decode('latin-1')}" if query else path,
-                raw=raw,
-                model=asked,
-                stream=stream,
-                journal=journal,
-                deadline=watch.deadline,
-                headers=headers,
-            )
-            reply = await self._pipeline(request)
-            model = asked or "default"
-            await answer.send_reply(reply)
+            await self._read(request, scope, receive)
+            watch.watch(receive)
+            await sent.send_reply(await self._pipeline(request))
         except ClientGone:
-            pass
-        except BadBody as error:
-            await self._fail(answer, journal, BadRequest.of(error))
-        except GatewayError as error:
-            await self._fail(answer, journal, error)
+            self._note_departure(request)
+        except HttpError as error:
+            failure = error
         except asyncio.CancelledError:
-            if watch is None or watch.ended_by is None:
+            if watch.ended_by is None:
                 raise  # the server itself is stopping
             watch.uncancel()
             if watch.ended_by == "deadline":
-                slow = DeadlineExceeded(f"no answer within {self._timeout_s:g} s")
-                await self._fail(answer, journal, slow)
-            elif not answer.ended:
-                journal.add("client_left")
-                self._metrics.disconnects.inc()
+                failure = DeadlineExceeded(f"no answer within {self._timeout_s:g} s")
+            elif not sent.ended:
+                self._note_departure(request)
         except Exception as error:  # the rim: a defect of ours must not take the connection down
             log.exception("request %s met a defect of the gateway", request_id)
-            await self._fail(answer, journal, GatewayError(f"internal error ({type(error).__name__})"))
+            failure = GatewayError(f"internal error ({type(error).__name__})")
         finally:
-            if watch is not None:
-                watch.close()
-            if reply is not None and reply.chunks is not None:
-                await reply.chunks.aclose()
-            journal.add("end", status=answer.status)
-            self._book.keep(journal)
-            self._metrics.answered(
-                self._surface.name, model, answer.status, answer.first_byte_s, journal.elapsed_s()
-            )
+            watch.close()
+            for chunks in request.opened:
+                await chunks.aclose()
+        if failure is not None:
+            await self._fail(request, sent, failure)
+        request.journal.add("end", status=sent.status)
+        self._book.keep(request.journal)
+        self._metrics.answered(
+            request.surface, request.known_model, sent.status, sent.first_byte_s, request.journal.elapsed_s()
+        )
 
-    async def _fail(self, answer: _Answer, journal: Journal, error: GatewayError) -> None:
-        journal.add("error", code=error.code, status=error.status, message=str(error))
+    async def _read(self, request: Request, scope: Scope, receive: Receive) -> None:
+        """Fill in what the body says. Raises BadBody, MethodNotAllowed, ClientGone."""
+        if scope["method"] not in self._surface.methods:
+            allowed = ", ".join(self._surface.methods)
+            raise MethodNotAllowed(scope["path"], scope["method"], allowed)
+        raw = await read_body(scope, receive, self._max_body_bytes)
+        model, stream = self._surface.read(raw)
+        request.raw, request.model, request.stream = raw, model, stream
+        request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
+
+    async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
+        message = str(error)[:_LONGEST_NOTE]
+        request.journal.add("error", code=error.code, status=error.status, message=message)
         if isinstance(error, StreamBroken):
             self._metrics.broken_streams.inc()
-        if answer.started:
-            await answer.end_stream(self._surface.error_event(error))
-        else:
-            await answer.send_error(error, self._surface.error(error))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await sent.send_error(error)
+
+    def _note_departure(self, request: Request) -> None:
+        request.journal.add("client_left")
+        self._metrics.disconnects.inc()
 
 
-class _Answer:
+class _Sent:
     """What has been sent of the answer."""
 
     __slots__ = ("_journal", "_send", "ended", "first_byte_s", "started", "status")
@@ -142,7 +147,7 @@ class _Answer:
         self.ended = False
         self.status = 499
         """The status sent; 499 (client closed request) while none was."""
-        self.first_byte_s = 0.0
+        self.first_byte_s: float | None = None
 
     async def send_reply(self, reply: Reply) -> None:
         """Send a reply, a stream chunk by chunk as it comes."""
@@ -155,16 +160,12 @@ class _Answer:
         await reply.chunks.pass_on(self._send_chunk)
         await self._end(b"")
 
-    async def send_error(self, error: GatewayError, body: bytes) -> None:
-        """Send an error as the whole answer."""
-        headers = [(b"content-type", b"application/json")]
-        if error.retry_after_s is not None:
-            headers.append((b"retry-after", b"%d" % error.retry_after_s))
-        await self._send_whole(error.status, headers, body)
-
-    async def end_stream(self, event: bytes) -> None:
-        """End a stream that has begun with a last event."""
-        await self._end(event)
+    async def send_error(self, error: HttpError) -> None:
+        """Send an error as the whole answer, or as the last event of a stream that has begun."""
+        if not self.started:
+            await self._send_whole(error.status, error.headers(), error.body())
+        elif not self.ended:
+            await self._end(error.event())
 
     async def _send_chunk(self, chunk: bytes) -> None:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -190,25 +191,35 @@ class _Answer:
 _STRIPPED = (
     b"x-forwarded-",
     b"x-real-ip",
+    b"x-request-id",
     b"x-tenant-id",
     b"x-vsr-",
     b"x-radixway-",
     b"x-worker-",
     b"x-prefill-",
 )
+# What a client would rather not show to whoever runs a worker.
+_CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate"})
 
 
 def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[bytes, bytes], ...]]:
     """The request's id (the client's, or a fresh one) and the headers that travel on to the worker."""
-    request_id = ""
+    given: bytes | None = None
     passed = []
     for header in raw:
-        name = header[0]
-        if name == b"x-request-id":
-            request_id = header[1].decode("latin-1")
-        elif name in _PASSED or (name[:2] == b"x-" and not name.startswith(_STRIPPED)):
+        name, value = header
+        if name in _PASSED:
             passed.append(header)
-    if not (0 < len(request_id) <= 128 and request_id.isascii() and request_id.isprintable()):
-        request_id = uuid.uuid4().hex
-    return request_id, tuple(passed)
+        elif name[:2] == b"x-":
+            if name == b"x-request-id":
+                given = value
+            elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
+                passed.append(header)
+    return request_id_of(given), tuple(passed)
+
+
+def _path_of(scope: Scope) -> str:
+    path: str = scope["path"]
+    query: bytes = scope["query_string"]
+    return f"{path}?{query.decode('latin-1')}" if query else path

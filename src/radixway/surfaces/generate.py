@@ -7,8 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.pipeline import GatewayError
-from radixway.surfaces.errors import error_event, error_json
+from radixway.surfaces.exchange import ModelName
 from radixway.web import BadBody, read_json
 
 _ABSENT = msgspec.Raw(b"")
@@ -27,13 +26,14 @@ class _Body(msgspec.Struct):
     input_embeds: msgspec.Raw = _ABSENT
     sampling_params: _SamplingParams | list[_SamplingParams] | None = None
     stream: bool | None = None
-    model: str | None = None
+    model: ModelName | None = None
 
 
 class Generate:
     """`/generate`. The body names no model; `model` is understood where a client adds it."""
 
     name = "generate"
+    methods: tuple[str, ...] = ("POST", "PUT")
     _decoder = msgspec.json.Decoder(_Body)
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
@@ -42,9 +42,3 @@ class Generate:
         if body.text is None and all(field in _NOTHING for field in given):
             raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
         return body.model, bool(body.stream)
-
-    def error(self, error: GatewayError) -> bytes:
-        return error_json(error)
-
-    def error_event(self, error: GatewayError) -> bytes:
-        return error_event(error)

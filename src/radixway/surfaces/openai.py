@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.pipeline import GatewayError
-from radixway.surfaces.errors import error_event, error_json
+from radixway.surfaces.exchange import ModelName
 from radixway.web import read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
@@ -22,7 +21,7 @@ class _Message(msgspec.Struct):
 class _Sampling(msgspec.Struct, kw_only=True):
     """The fields that every worker understands the same way."""
 
-    model: str | None = None
+    model: ModelName | None = None
     stream: bool | None = None
     n: Annotated[int, Meta(ge=1)] | None = None
     max_tokens: _Count = None
@@ -42,19 +41,15 @@ class _CompletionBody(_Sampling, kw_only=True):
 
 
 class _OpenAISurface:
-    """What both endpoints share: the error shape, and which two fields the gateway needs."""
+    """What both endpoints share: which two fields the gateway needs, and the methods."""
+
+    methods: tuple[str, ...] = ("POST",)
 
     _decoder: msgspec.json.Decoder[Any]
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
         body: _Sampling = read_json(self._decoder, raw)
         return body.model, bool(body.stream)
-
-    def error(self, error: GatewayError) -> bytes:
-        return error_json(error)
-
-    def error_event(self, error: GatewayError) -> bytes:
-        return error_event(error)
 
 
 class ChatCompletions(_OpenAISurface):

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from radixway.pipeline import GatewayError, NoWorkers
-from radixway.routing import Registry, Worker
+from radixway.routing import Registry, Worker, WorkerState
 from radixway.surfaces.access import AdminAccess
 from radixway.transports import HttpTransport
 
@@ -19,7 +19,7 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
 
     async def ask_one(request: Request) -> Response:
         """What one ready worker answers."""
-        for worker in _ready(registry):
+        for worker in registry.candidates(None):
             try:
                 status, kind, body = await transport.call(
                     worker, request.method, request.url.path, await request.body()
@@ -37,7 +37,7 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
     @router.api_route("/flush_cache", methods=["GET", "POST"], dependencies=[Depends(access)])
     async def flush_cache() -> Response:
         """Empty every ready worker's prefix cache. 200 if all of them did, 502 otherwise."""
-        workers = _ready(registry)
+        workers = [worker for worker in registry if worker.state is WorkerState.READY]
         if not workers:
             raise NoWorkers("no worker can answer now")
         done = await asyncio.gather(*(_flush(transport, worker) for worker in workers))
@@ -45,10 +45,6 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
         return JSONResponse({"success": all(done), "workers": outcome}, 200 if all(done) else 502)
 
     return router
-
-
-def _ready(registry: Registry) -> tuple[Worker, ...]:
-    return registry.candidates(None)
 
 
 async def _flush(transport: HttpTransport, worker: Worker) -> bool:

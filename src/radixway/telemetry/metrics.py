@@ -52,11 +52,14 @@ class Metrics:
         self._first_byte = cache(first_byte.labels)
         self._retries = cache(retries.labels)
 
-    def answered(self, surface: str, model: str, status: int, first_byte_s: float, total_s: float) -> None:
-        """Count one finished exchange."""
+    def answered(
+        self, surface: str, model: str, status: int, first_byte_s: float | None, total_s: float
+    ) -> None:
+        """Count one finished exchange; `first_byte_s` is None when nothing was sent."""
         self._requests(surface, model, str(status)).inc()
-        self._first_byte(surface, model).observe(first_byte_s)
         self._latency(surface, model).observe(total_s)
+        if first_byte_s is not None:
+            self._first_byte(surface, model).observe(first_byte_s)
 
     def retried(self, reason: str) -> None:
         """Count one attempt that failed before its first byte and was made again."""

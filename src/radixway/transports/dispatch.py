@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from radixway.pipeline import ModelNotFound, NoWorkers, Reply, Request, WorkerFailed
 from radixway.routing import HealthMonitor, Lease, Registry, Selector, Worker
 from radixway.transports.http import HttpTransport
@@ -32,8 +34,8 @@ class Dispatch:
         choice = self._selector.pick(request, self._candidates(request))
         worker = choice.worker
         request.journal.add("select", **choice.explain())
-        if request.model == ANY_MODEL and worker.models:
-            request.edit(model=worker.models[0])
+        if request.model == ANY_MODEL:
+            request.edit(model=worker.models[0] if worker.models else UNSET)
         lease = Lease(worker, stream=request.stream)
         try:
             reply = await self._transport.send(request, worker, lease)
@@ -47,9 +49,10 @@ class Dispatch:
         model = None if request.model == ANY_MODEL else request.model
         ready = self._registry.candidates(model)
         if not ready:
-            if len(self._registry) and model is not None and model not in self._registry.models():
+            if model is not None and self._registry.surely_lacks(model):
                 raise ModelNotFound(model)
             raise NoWorkers("no worker can answer now" + (f" for the model {model!r}" if model else ""))
+        request.known_model = request.model or "default"
         if not request.tried:
             return ready
         return tuple(worker for worker in ready if worker.name not in request.tried) or ready

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Self
 
 from radixway.pipeline import Chunks, StreamBroken
@@ -21,8 +22,6 @@ class EventStream(Chunks):
     What arrives after the last blank line is held back until its event is complete, so that an error event
     can follow at any time without landing in the middle of another.
     """
-
-    __slots__ = ("_answer", "_ended", "_held", "_lease", "_send", "_slow", "_worker")
 
     def __init__(self, answer: Answer, worker: str, lease: Lease) -> None:
         self._answer = answer
@@ -71,6 +70,7 @@ class EventStream(Chunks):
             self._answer.listener = None
             if self._slow is not None:
                 self._slow.cancel()
+                await asyncio.gather(self._slow, return_exceptions=True)
 
     async def aclose(self) -> None:
         self._answer.close()
@@ -82,11 +82,8 @@ class EventStream(Chunks):
         if not self._held and chunk.endswith(_BLANK_LINES):
             return chunk
         chunk = self._held + chunk
-        end = max(chunk.rfind(b"\n\n") + 2, chunk.rfind(b"\r\n\r\n") + 4)
-        if self._answer.complete:
-            end = len(chunk)
-        elif end < 4:  # rfind found neither
-            end = 0
+        found = max(chunk.rfind(line) + len(line) if line in chunk else 0 for line in _BLANK_LINES)
+        end = len(chunk) if self._answer.complete else found
         self._held = chunk[end:]
         return chunk[:end]
 
@@ -101,8 +98,9 @@ class EventStream(Chunks):
                 waits_for = sending.send(None)
             except StopIteration:
                 pass  # the usual case: it was written without waiting
-            except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the task that waits
+            except Exception as error:  # noqa: BLE001 - it belongs to the task that waits in `pass_on`
                 self._ended.set_exception(error)
+                return
             else:
                 self._slow = asyncio.ensure_future(self._finish(sending, waits_for))
                 return
@@ -111,16 +109,28 @@ class EventStream(Chunks):
         elif self._answer.error is not None:
             self._ended.set_exception(StreamBroken(self._worker, str(self._answer.error)))
 
-    async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: asyncio.Future[Any]) -> None:
+    async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
         """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""
         try:
-            while True:
-                # It was yielded to us instead of to a task: take it as a task would have.
-                waits_for._asyncio_future_blocking = False
-                await asyncio.wait([waits_for])
-                waits_for = sending.send(None)
-        except StopIteration:
+            await _resume(sending, waits_for)
+        except Exception as error:  # noqa: BLE001 - as above
+            if not self._ended.done():
+                self._ended.set_exception(error)
+        else:
             self._slow = None
             self._push()
-        finally:
-            sending.close()
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """Await a coroutine that has been started already and has yielded `waits_for`."""
+    try:
+        while True:
+            try:
+                got = yield waits_for  # to our task, which takes it as its own
+            except BaseException as error:  # noqa: BLE001 - it is for the coroutine to handle
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(got)
+    except StopIteration:
+        return

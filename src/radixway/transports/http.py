@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
 from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
 
-from radixway.pipeline import Reply, Request, WorkerFailed
+from radixway.pipeline import FailureReason, Reply, Request, WorkerFailed
 from radixway.routing import Lease, Worker
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost, Origin
@@ -19,6 +20,8 @@ _CONNECT_S = 5.0
 
 # Its own word that it cannot answer now, though another worker may.
 _UNAVAILABLE = frozenset({502, 503})
+
+_OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 # Framing is ours to choose; the rest describes one connection, or names the software behind it.
 _DROPPED = frozenset(
@@ -48,7 +51,9 @@ class HttpTransport:
 
     def __init__(self) -> None:
         # Requests go over connections of our own; everything rare goes through a client that knows it all.
-        self.session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
+        )
         self._targets: dict[str, _Target] = {}
 
     async def send(self, request: Request, worker: Worker, lease: Lease) -> Reply:
@@ -68,6 +73,7 @@ class HttpTransport:
             reply = Reply(answer.status, headers, worker.name)
             if request.stream and answer.status == 200:
                 events = EventStream(answer, worker.name, lease)
+                request.opened.append(events)
                 if not await events.begin():
                     raise Lost("the stream ended before its first event")
                 reply.chunks = events
@@ -82,8 +88,10 @@ class HttpTransport:
             if isinstance(error, Lost):
                 raise WorkerFailed(worker.name, "disconnected", str(error)) from error
             if isinstance(error, OSError):
-                reason = str(error) or f"no connection within {_CONNECT_S:g} s"
-                raise WorkerFailed(worker.name, "unreachable", reason) from error
+                detail = str(error) or f"no connection within {_CONNECT_S:g} s"
+                # Our own shortage of files or memory says nothing about the worker.
+                reason: FailureReason = "disconnected" if error.errno in _OUR_OWN else "unreachable"
+                raise WorkerFailed(worker.name, reason, detail) from error
             raise
 
     async def call(
@@ -132,7 +140,7 @@ def _compose(request: Request, worker: Worker, target: _Target) -> bytes:
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
-    body = request.payload()
+    body = request.raw
     return (
         b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
         b"content-length: %d\r\n%b\r\n%b"

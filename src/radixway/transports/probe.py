@@ -50,7 +50,7 @@ class HttpProbe:
             raise ProbeFailed(f"{path}: {error or type(error).__name__}") from error
         try:
             return response.status, msgspec.json.decode(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return response.status, None
 
 

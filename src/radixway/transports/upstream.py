@@ -78,9 +78,11 @@ class Answer:
 
     async def read_all(self) -> bytes:
         """The whole body. Raises Lost."""
+        parts = [self.take()]
         while not self.complete:
             await self.wait()
-        return self.take()
+            parts.append(self.take())  # taking is what lets the connection go on reading
+        return b"".join(parts)
 
     def close(self) -> None:
         """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
@@ -140,9 +142,8 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._lose(f"what came back is not an HTTP answer ({error})")
             self.transport.abort()
-        else:
-            if answer is not None:
-                answer.wake()
+        if answer is not None:  # it may have ended well before the part that was not
+            answer.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._origin.forget(self)
@@ -196,7 +197,8 @@ class Connection(asyncio.Protocol):
 class Origin:
     """The connections to one `scheme://host:port`.
 
-    The one used last is used first, so that few stay open; those that idled longer than `idle_s` are closed.
+    The one used last is used first, so that few stay open; those that idle longer than `idle_s` are closed
+    when the next one becomes idle.
     """
 
     def __init__(
@@ -207,13 +209,14 @@ class Origin:
         self._tls = tls
         self._idle_s = idle_s
         self._connect_s = connect_s
-        self._idle: list[Connection] = []
+        self._idle: dict[Connection, None] = {}  # in the order in which they became idle
+        self._closed = False
 
     async def send(self, request: bytes) -> Answer:
         """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""
         loop = asyncio.get_running_loop()
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.popitem()
             if loop.time() - connection.idle_since > self._idle_s:
                 connection.transport.close()
             elif not connection.transport.is_closing():
@@ -225,17 +228,22 @@ class Origin:
         return connection.send(request)
 
     def keep(self, connection: Connection) -> None:
-        """Its exchange is over: use the connection again."""
-        connection.idle_since = asyncio.get_running_loop().time()
-        self._idle.append(connection)
+        """Its exchange is over: use the connection again. Closes those that have idled for too long."""
+        if self._closed:
+            connection.transport.close()
+            return
+        connection.idle_since = now = asyncio.get_running_loop().time()
+        self._idle[connection] = None
+        while now - (oldest := next(iter(self._idle))).idle_since > self._idle_s:
+            del self._idle[oldest]
+            oldest.transport.close()
 
     def forget(self, connection: Connection) -> None:
         """It is closed."""
-        if connection in self._idle:
-            self._idle.remove(connection)
+        self._idle.pop(connection, None)
 
     def close(self) -> None:
         """Close what is idle; what is busy closes with its answer."""
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.transport.close()
+        self._closed = True
+        while self._idle:
+            self._idle.popitem()[0].transport.close()

@@ -3,8 +3,9 @@
 It knows neither of them and imports nothing of ours.
 """
 
-from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send
-from radixway.web.bodies import BadBody, ClientGone, read_body, read_json
+from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
+from radixway.web.bodies import ClientGone, limited, read_body, read_json
+from radixway.web.errors import BadBody, HttpError, MethodNotAllowed
 from radixway.web.serving import AppServer, CannotListen, bind, url_of
 
 __all__ = [
@@ -14,12 +15,16 @@ __all__ = [
     "CannotListen",
     "ClientGone",
     "ClientWatch",
+    "HttpError",
     "Message",
+    "MethodNotAllowed",
     "Receive",
     "Scope",
     "Send",
     "bind",
+    "limited",
     "read_body",
     "read_json",
+    "request_id_of",
     "url_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Literal
 
@@ -16,22 +17,21 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 class ClientWatch:
     """Cancels the current task when its client leaves or its deadline passes, until closed.
 
-    Begin it once the body has been read: it takes over `receive`. After a cancellation `ended_by` tells ours
-    from others; the task then calls `uncancel` and goes on to clean up.
+    The deadline counts from the beginning; the client is watched from `watch` on. After a cancellation
+    `ended_by` tells ours from others; the task then calls `uncancel` and goes on to clean up.
     """
 
-    __slots__ = ("_receiving", "_task", "_timer", "deadline", "ended_by")
+    __slots__ = ("_receiving", "_task", "_timer", "ended_by")
 
-    def __init__(self, receive: Receive, timeout_s: float | None = None) -> None:
+    def __init__(self, timeout_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.ended_by: Literal["client", "deadline"] | None = None
-        self.deadline = float("inf")
-        """Event loop time."""
         self._task = asyncio.current_task(loop)
-        self._timer: asyncio.TimerHandle | None = None
-        if timeout_s is not None:
-            self.deadline = loop.time() + timeout_s
-            self._timer = loop.call_at(self.deadline, self._end, "deadline")
+        self._timer = None if timeout_s is None else loop.call_later(timeout_s, self._end, "deadline")
+        self._receiving: asyncio.Future[Message] | None = None
+
+    def watch(self, receive: Receive) -> None:
+        """The body has been read: take over `receive`, which next tells that the client left."""
         self._receiving = asyncio.ensure_future(receive())
         self._receiving.add_done_callback(self._left)
 
@@ -44,8 +44,9 @@ class ClientWatch:
         """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
-        self._receiving.remove_done_callback(self._left)
-        self._receiving.cancel()
+        if self._receiving is not None:
+            self._receiving.remove_done_callback(self._left)
+            self._receiving.cancel()
 
     def _left(self, _: object) -> None:
         self._end("client")
@@ -54,3 +55,12 @@ class ClientWatch:
         if self.ended_by is None and self._task is not None:
             self.ended_by = by
             self._task.cancel()
+
+
+def request_id_of(given: bytes | None) -> str:
+    """A client's `x-request-id` if it is usable (128 printable ASCII characters at most), or a fresh one."""
+    if given is not None and 0 < len(given) <= 128 and given.isascii():
+        name = given.decode("ascii")
+        if name.isprintable():
+            return name
+    return uuid.uuid4().hex

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from radixway.web.asgi import Receive, Scope
+from radixway.web.asgi import Message, Receive, Scope
+from radixway.web.errors import BadBody
 
 T = TypeVar("T")
 
@@ -22,15 +23,19 @@ class ClientGone(Exception):
     """The client left before its request was complete."""
 
 
-class BadBody(Exception):
-    """The body cannot be used."""
+def limited(receive: Receive, limit: int) -> Receive:
+    """`receive`, raising BadBody (413) once the body has more than `limit` bytes."""
+    size = 0
 
-    def __init__(self, message: str, *, status: int = 400, code: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.param = param
-        """The field at fault, when one is: `messages[0].content`."""
+    async def receive_limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _too_large(limit)
+        return message
+
+    return receive_limited
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
@@ -85,4 +90,4 @@ def _bad_field(text: str) -> BadBody:
     if missing:
         field = f"{field}.{missing['field']}" if field else missing["field"]
     message = _PLACE.sub("", text).replace("`", "")
-    return BadBody(f"{field}: {message}" if field else message, param=field or None, code="invalid_value")
+    return BadBody(f"{field}: {message}" if field else message, param=field or None)

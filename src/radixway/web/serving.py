@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import ceil
 
 import uvicorn
 
@@ -61,7 +62,7 @@ class AppServer:
                 proxy_headers=False,
                 log_config=None,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=int(drain_s),
+                timeout_graceful_shutdown=ceil(drain_s),
             )
         )
 

@@ -13,7 +13,7 @@ from radixway.engine.errors import EngineError
 from radixway.engine.server import status
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
-from radixway.engine.server.errors import ApiError, api_error
+from radixway.engine.server.errors import http_error
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate import generate
 from radixway.engine.server.metrics import ServerMetrics
@@ -21,7 +21,7 @@ from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
 from radixway.engine.server.tokens import detokenize, tokenize
 from radixway.tokenizer import TemplateError, Tokenizer
-from radixway.web import BadBody, ClientGone, Receive, Scope, Send
+from radixway.web import BadBody, ClientGone, HttpError, MethodNotAllowed, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -104,20 +104,16 @@ class App:
                 watch.close()
         except ClientGone:
             pass
-        except ApiError as error:
+        except HttpError as error:
             await exchange.send_error(error)
-        except BadBody as error:
-            await exchange.send_error(
-                ApiError(str(error), status=error.status, param=error.param, code=error.code)
-            )
         except TemplateError as error:
-            await exchange.send_error(ApiError(str(error), param="messages", code="template_error"))
+            await exchange.send_error(BadBody(str(error), param="messages", code="template_error"))
         except EngineError as error:
-            await exchange.send_error(api_error(error))
+            await exchange.send_error(http_error(error))
         except Exception as error:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
-            await exchange.send_error(ApiError(message, status=500, code="internal_error"))
+            await exchange.send_error(HttpError(message))
         service.metrics.responses.labels(path, str(exchange.status)).inc()
 
 
@@ -126,9 +122,7 @@ def _find(exchange: Exchange) -> Endpoint:
     if methods is None and exchange.path.startswith("/v1/models/"):
         methods = _MODEL_ROUTE
     if methods is None:
-        raise ApiError(f"there is nothing at {exchange.path}", status=404, code="not_found")
+        raise HttpError(f"there is nothing at {exchange.path}", status=404, code="not_found")
     if exchange.method not in methods:
-        allowed = ", ".join(methods)
-        message = f"{exchange.path} takes {allowed}, not {exchange.method}"
-        raise ApiError(message, status=405, code="method_not_allowed")
+        raise MethodNotAllowed(exchange.path, exchange.method, ", ".join(methods))
     return methods[exchange.method]

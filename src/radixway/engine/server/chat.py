@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from radixway.engine.request import Output
 from radixway.engine.server.answers import Answer
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.messages import template_messages, template_tools
 from radixway.engine.server.openai_replies import (
@@ -30,7 +29,7 @@ from radixway.engine.server.sampling import (
     wire_names,
 )
 from radixway.engine.server.service import Job, Service
-from radixway.web import read_json
+from radixway.web import BadBody, read_json
 
 
 class ChatBody(SamplingBody, kw_only=True):
@@ -59,11 +58,11 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
     n = check_choices(body)
     check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
-        raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs", code="invalid_value")
+        raise BadBody("top_logprobs needs logprobs: true", param="top_logprobs", code="invalid_value")
     max_tokens_field = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     max_tokens: int | None = getattr(body, max_tokens_field)
     if max_tokens == 0:
-        raise ApiError(f"{max_tokens_field} must be at least 1", param=max_tokens_field, code="invalid_value")
+        raise BadBody(f"{max_tokens_field} must be at least 1", param=max_tokens_field, code="invalid_value")
 
     with wire_names({"prompt": "messages", "max_tokens": max_tokens_field}):
         all_params = [
@@ -96,9 +95,9 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
 
 
 async def chat_prompt_ids(service: Service, body: ChatBody, *, body_bytes: int) -> list[int]:
-    """The conversation as token ids. Raises ApiError (400) or TemplateError for what cannot be said so."""
+    """The conversation as token ids. Raises BadBody (400) or TemplateError for what cannot be said so."""
     if body.messages is None:
-        raise ApiError("messages: missing", param="messages", code="missing_field")
+        raise BadBody("messages: missing", param="messages", code="missing_field")
     if body.chat_template is not None:
         raise unsupported("chat_template", "in a request")
     tokenizer = service.tokenizer

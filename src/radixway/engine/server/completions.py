@@ -7,7 +7,6 @@ from msgspec import UNSET
 
 from radixway.engine.request import Output
 from radixway.engine.server.answers import Answer
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_replies import (
     Completion,
@@ -29,7 +28,7 @@ from radixway.engine.server.sampling import (
     wire_names,
 )
 from radixway.engine.server.service import Job, Service
-from radixway.web import read_json
+from radixway.web import BadBody, read_json
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -66,7 +65,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         )
         if len(prompts) * n > MOST_ANSWERS:
             message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_ANSWERS} answers"
-            raise ApiError(message, param="prompt", code="invalid_value")
+            raise BadBody(message, param="prompt", code="invalid_value")
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         jobs = [_job(service, exchange, body, prompt, choice) for prompt in prompts for choice in range(n)]
         async with service.generate(

@@ -1,9 +1,6 @@
 """One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
 
-import uuid
-
-from radixway.engine.server.errors import ApiError
-from radixway.web import ClientWatch, Receive, Scope, Send, read_body
+from radixway.web import ClientWatch, HttpError, Receive, Scope, Send, read_body, request_id_of
 
 JSON = b"application/json"
 
@@ -14,7 +11,7 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, max_body_bytes: int) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.request_id = _read_request_id(scope)
+        self.request_id = request_id_of(dict(scope["headers"]).get(b"x-request-id"))
         """The client's `x-request-id`, or one of ours."""
         self.started = False
         self.status = 499
@@ -31,26 +28,17 @@ class Exchange:
 
     def watch_client(self) -> ClientWatch:
         """Cancel this task if the client leaves before the end of its answer; once the body has been read."""
-        self._watch = ClientWatch(self._receive)
+        self._watch = ClientWatch()
+        self._watch.watch(self._receive)
         return self._watch
 
-    async def send_json(self, body: bytes, *, status: int = 200, retry_after_s: int | None = None) -> None:
+    async def send_json(self, body: bytes) -> None:
         """Answer with a whole JSON document."""
-        headers = [(b"retry-after", b"%d" % retry_after_s)] if retry_after_s is not None else []
-        await self.send_whole(body, content_type=JSON, status=status, headers=headers)
+        await self.send_whole(body, content_type=JSON)
 
-    async def send_whole(
-        self,
-        body: bytes,
-        *,
-        content_type: bytes,
-        status: int = 200,
-        headers: list[tuple[bytes, bytes]] | None = None,
-    ) -> None:
+    async def send_whole(self, body: bytes, *, content_type: bytes) -> None:
         """Answer with a whole document of any type."""
-        length = (b"content-length", b"%d" % len(body))
-        await self._start(status, content_type, [length, *(headers or [])])
-        await self._end(body)
+        await self._send_document(200, [(b"content-type", content_type)], body)
 
     async def send_events(self, events: bytes) -> None:
         """Write server-sent events, the first of which start the answer."""
@@ -62,32 +50,32 @@ class Exchange:
         await self._start_events()
         await self._end(events)
 
-    async def send_error(self, error: ApiError) -> None:
+    async def send_error(self, error: HttpError) -> None:
         """Answer with an error; a stream that has begun ends with it as its last event."""
         if self.started:
-            await self.end_events(b"data: " + error.body() + b"\n\n")
+            await self.end_events(error.event())
         else:
-            await self.send_json(error.body(), status=error.status, retry_after_s=error.retry_after_s)
+            await self._send_document(error.status, error.headers(), error.body())
+
+    async def _send_document(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self._end(body)
 
     async def _start_events(self) -> None:
         if not self.started:
-            await self._start(200, b"text/event-stream; charset=utf-8", [(b"cache-control", b"no-cache")])
+            headers = [
+                (b"content-type", b"text/event-stream; charset=utf-8"),
+                (b"cache-control", b"no-cache"),
+            ]
+            await self._start(200, headers)
 
     async def _end(self, body: bytes) -> None:
         if self._watch is not None:
             self._watch.close()  # from here on, that the connection ends is no news
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _start(self, status: int, content_type: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
         self.status = status
-        request_id = (b"x-request-id", self.request_id.encode())
-        headers = [(b"content-type", content_type), request_id, *headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-def _read_request_id(scope: Scope) -> str:
-    given: str = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    if 0 < len(given) <= 256 and given.isascii() and given.isprintable():
-        return given
-    return uuid.uuid4().hex
+        request_id = (b"x-request-id", self.request_id.encode("ascii"))
+        await self._send({"type": "http.response.start", "status": status, "headers": [request_id, *headers]})

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.prompts import split_prompts
 from radixway.engine.server.sampling import MOST_ANSWERS, MOST_CHOICES, stop_strings, unsupported
+from radixway.web import BadBody
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ def is_batch(body: GenerateBody) -> bool:
 
 
 def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
-    """The prompts with their parameters. Raises ApiError (400) naming the field at fault."""
+    """The prompts with their parameters. Raises BadBody (400) naming the field at fault."""
     _refuse_unsupported(body)
     prompts = _prompts(body)
     count = len(prompts)
@@ -136,7 +136,7 @@ def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
     if sum(item.samples for item in items) > MOST_ANSWERS:
         param = "text" if body.text is not None else "input_ids"
         message = f"{param}: prompts times n are more than {MOST_ANSWERS} answers"
-        raise ApiError(message, param=param, code="invalid_value")
+        raise BadBody(message, param=param, code="invalid_value")
     return items
 
 
@@ -145,7 +145,7 @@ def _prompts(body: GenerateBody) -> Sequence[str | list[int]]:
         return split_prompts(body.text, param="text")
     if body.input_ids is not None and body.text is None:
         return split_prompts(body.input_ids, param="input_ids")
-    raise ApiError("give either text or input_ids", param="text", code="missing_field")
+    raise BadBody("give either text or input_ids", param="text", code="missing_field")
 
 
 def _each(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
@@ -154,7 +154,7 @@ def _each(param: str, given: T | list[T] | None, count: int, default: T) -> list
         return [default if given is None else given] * count
     if len(given) != count:
         message = f"{param} has {len(given)} entries for {count} prompts"
-        raise ApiError(message, param=param, code="invalid_value")
+        raise BadBody(message, param=param, code="invalid_value")
     return given
 
 
@@ -162,7 +162,7 @@ def _samples(sampling: GenerateSampling) -> int:
     n = 1 if sampling.n is None else sampling.n
     if not 1 <= n <= MOST_CHOICES:
         message = f"sampling_params.n must be between 1 and {MOST_CHOICES}, not {n}"
-        raise ApiError(message, param="sampling_params.n", code="invalid_value")
+        raise BadBody(message, param="sampling_params.n", code="invalid_value")
     return n
 
 

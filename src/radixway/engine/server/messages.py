@@ -4,15 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from radixway.engine.server.errors import ApiError
 from radixway.tokenizer import Message
+from radixway.web import BadBody
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
-    """The messages as a template takes them. Raises ApiError (400) naming the message and field at fault.
+    """The messages as a template takes them. Raises BadBody (400) naming the message and field at fault.
 
     Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
     template that does not know it.
@@ -36,10 +36,10 @@ def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bo
 
 
 def template_tools(tools: Sequence[dict[str, Any]] | None, tool_choice: Any) -> list[dict[str, Any]] | None:
-    """The tools a template is shown. Raises ApiError (400) for a malformed one or a forced choice."""
+    """The tools a template is shown. Raises BadBody (400) for a malformed one or a forced choice."""
     if tool_choice not in (None, "auto", "none"):
         message = "tool_choice other than auto and none is not supported"
-        raise ApiError(message, param="tool_choice", code="unsupported")
+        raise BadBody(message, param="tool_choice", code="unsupported")
     for index, tool in enumerate(tools or ()):
         function = tool.get("function")
         if tool.get("type") != "function" or not isinstance(function, dict):
@@ -93,8 +93,8 @@ def _parse_arguments(text: str, place: str) -> Any:
         raise _wrong(place, "must be a JSON object") from None
 
 
-def _wrong(param: str, why: str, *, code: str = "invalid_value") -> ApiError:
-    return ApiError(f"{param}: {why}", param=param, code=code)
+def _wrong(param: str, why: str, *, code: str = "invalid_value") -> BadBody:
+    return BadBody(f"{param}: {why}", param=param, code=code)
 
 
 def _shown(value: Any) -> str:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.service import Service
+from radixway.web import BadBody
 
 
 async def prompt_ids(
@@ -13,7 +13,7 @@ async def prompt_ids(
     param: str,
     add_special_tokens: bool = True,
 ) -> list[list[int]]:
-    """Each prompt as token ids. Raises ApiError (400) for an empty or mixed list, or an unknown id."""
+    """Each prompt as token ids. Raises BadBody (400) for an empty or mixed list, or an unknown id."""
     prompts = split_prompts(given, param=param)
 
     def encode_all() -> list[list[int]]:
@@ -32,11 +32,11 @@ async def prompt_ids(
 
 
 def split_prompts(given: str | Sequence[str | int | list[int]], *, param: str) -> Sequence[str | list[int]]:
-    """The prompts one by one. Raises ApiError (400) for none, or for a list of more than one kind."""
+    """The prompts one by one. Raises BadBody (400) for none, or for a list of more than one kind."""
     if isinstance(given, str):
         return [given]
     if not given:
-        raise ApiError(f"{param} is empty", param=param, code="empty_prompt")
+        raise BadBody(f"{param} is empty", param=param, code="empty_prompt")
     ids = [item for item in given if isinstance(item, int)]
     if len(ids) == len(given):
         return [ids]
@@ -44,5 +44,5 @@ def split_prompts(given: str | Sequence[str | int | list[int]], *, param: str) -
     lists = [item for item in given if isinstance(item, list)]
     if max(len(texts), len(lists)) < len(given):
         message = f"{param} mixes texts, token ids and lists of token ids"
-        raise ApiError(message, param=param, code="invalid_type")
+        raise BadBody(message, param=param, code="invalid_type")
     return texts or lists

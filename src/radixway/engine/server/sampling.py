@@ -11,7 +11,8 @@ import msgspec
 
 from radixway.engine.errors import InvalidRequest
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.errors import ApiError, api_error
+from radixway.engine.server.errors import http_error
+from radixway.web import BadBody
 
 MOST_CHOICES = 128  # of one prompt
 MOST_ANSWERS = 1024  # of one request
@@ -120,10 +121,10 @@ def sampling_params(
 
 
 def check_choices(body: SamplingBody) -> int:
-    """`n`. Raises ApiError (400) when it is out of range or something is asked that this engine cannot do."""
+    """`n`. Raises BadBody (400) when it is out of range or something is asked that this engine cannot do."""
     n = 1 if body.n is None else body.n
     if not 1 <= n <= MOST_CHOICES:
-        raise ApiError(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
+        raise BadBody(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
     if body.best_of is not None and body.best_of != n:
         raise unsupported("best_of", "other than n")
     if body.response_format is not None and body.response_format.get("type", "text") != "text":
@@ -134,24 +135,24 @@ def check_choices(body: SamplingBody) -> int:
 
 
 def check_logprobs(name: str, count: int | None) -> None:
-    """Raises ApiError (400) for more alternatives per token than are given out."""
+    """Raises BadBody (400) for more alternatives per token than are given out."""
     if count is not None and not 0 <= count <= MOST_LOGPROBS:
         message = f"{name} must be between 0 and {MOST_LOGPROBS}, not {count}"
-        raise ApiError(message, param=name, code="invalid_value")
+        raise BadBody(message, param=name, code="invalid_value")
 
 
 def stop_strings(stop: str | list[str] | None, *, param: str = "stop") -> tuple[str, ...]:
-    """Stop strings as a tuple. Raises ApiError (400) when they are too many or too long."""
+    """Stop strings as a tuple. Raises BadBody (400) when they are too many or too long."""
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     if len(stops) > _MOST_STOPS or any(len(text) > _LONGEST_STOP for text in stops):
         message = f"{param} takes at most {_MOST_STOPS} strings of at most {_LONGEST_STOP} characters"
-        raise ApiError(message, param=param, code="invalid_value")
+        raise BadBody(message, param=param, code="invalid_value")
     return stops
 
 
-def unsupported(param: str, what: str = "") -> ApiError:
+def unsupported(param: str, what: str = "") -> BadBody:
     """A field of the protocol that this engine knows but cannot serve."""
-    return ApiError(f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported")
+    return BadBody(f"{param} {what} is not supported".replace("  ", " "), param=param, code="unsupported")
 
 
 @contextmanager
@@ -160,7 +161,7 @@ def wire_names(names: dict[str, str]) -> Iterator[None]:
     try:
         yield
     except InvalidRequest as error:
-        raise api_error(error, field_names=names) from None
+        raise http_error(error, field_names=names) from None
 
 
 def _given(value: Any, default: Any) -> Any:

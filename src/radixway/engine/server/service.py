@@ -12,10 +12,10 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine, Generation
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.tokenizer import Tokenizer
+from radixway.web import BadBody, HttpError
 
 T = TypeVar("T")
 
@@ -53,24 +53,24 @@ class Service:
     """The engine's ids of the generations of each request."""
 
     def check_model(self, name: str | None) -> None:
-        """Raises ApiError (404) for a model that is not served here; no name means the one that is."""
+        """Raises BadBody (404) for a model that is not served here; no name means the one that is."""
         if name and name not in self.names:
             message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
-            raise ApiError(message, status=404, param="model", code="model_not_found")
+            raise HttpError(message, status=404, param="model", code="model_not_found")
 
     async def off_the_loop(self, work: Callable[[], T], *, characters: int) -> T:
         """Do `work` on a text of this size, in a thread when it would keep other requests waiting."""
         return work() if characters <= _LONG_TEXT else await asyncio.to_thread(work)
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
-        """Raises ApiError (400) for an empty prompt or an id the model does not have."""
+        """Raises BadBody (400) for an empty prompt or an id the model does not have."""
         if not ids:
-            raise ApiError(f"{param} has no tokens", param=param, code="empty_prompt")
+            raise BadBody(f"{param} has no tokens", param=param, code="empty_prompt")
         size = self.engine.model_info.vocab_size
         if min(ids) < 0 or max(ids) >= size:
             wrong = next(i for i in ids if not 0 <= i < size)
             message = f"{param} holds token id {wrong}, which is outside the vocabulary of {size} tokens"
-            raise ApiError(message, param=param, code="invalid_token_id")
+            raise BadBody(message, param=param, code="invalid_token_id")
 
     def default_max_tokens(self, most: int, prompt_ids: Sequence[int]) -> int:
         """`most`, or what is left of the context after the prompt."""
@@ -90,7 +90,7 @@ class Service:
         Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
         """
         if abs(priority or 0) >= _PRIORITY_LIMIT:
-            raise ApiError(f"priority is out of range: {priority}", param="priority", code="invalid_value")
+            raise BadBody(f"priority is out of range: {priority}", param="priority", code="invalid_value")
         generations: list[Generation] = []
         answers = Answers(
             generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)

@@ -7,11 +7,10 @@ import msgspec
 
 from radixway import __version__
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.errors import ApiError
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.metrics import kv_usage
 from radixway.engine.server.service import Job, Service
-from radixway.web import read_json
+from radixway.web import BadBody, HttpError, read_json
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,7 +35,7 @@ async def ready(service: Service, exchange: Exchange, raw: bytes) -> None:
     """New requests are welcome."""
     service.engine.stats()  # raises EngineStopped
     if service.draining:
-        raise ApiError("the server is shutting down", status=503, code="draining")
+        raise HttpError("the server is shutting down", status=503, code="draining")
     await exchange.send_json(b'{"status":"ready"}')
 
 
@@ -130,7 +129,7 @@ async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
 async def flush_cache(service: Service, exchange: Exchange, raw: bytes) -> None:
     """Drop every cached prefix, unless requests are using them."""
     if not service.engine.flush_cache():
-        raise ApiError("the cache is in use: requests are running or waiting", code="cache_in_use")
+        raise BadBody("the cache is in use: requests are running or waiting", code="cache_in_use")
     await exchange.send_json(b'{"success":true,"message":"the cache is empty"}')
 
 
@@ -138,6 +137,6 @@ async def abort_request(service: Service, exchange: Exchange, raw: bytes) -> Non
     """End a request by its id (`rid`, or the `x-request-id` it came with), or all of them."""
     body = read_json(_abort_decoder, raw)
     if not body.rid and not body.abort_all:
-        raise ApiError("give rid, or abort_all: true", param="rid", code="missing_field")
+        raise BadBody("give rid, or abort_all: true", param="rid", code="missing_field")
     aborted = service.abort_all() if body.abort_all else service.abort(body.rid or "")
     await exchange.send_json(_encode({"success": True, "aborted": aborted}))

@@ -1,0 +1,80 @@
+"""What a client is told when it does not get what it asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+_LONGEST_MESSAGE = 1000
+"""Characters. A message may quote what the client sent; it does not send all of it back."""
+
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+
+
+class HttpError(Exception):
+    """A status, a code for programs and a sentence for people.
+
+    Written in OpenAI's shape, which SGLang's clients read too.
+    """
+
+    status = 500
+    code: str | None = "internal_error"
+    param: str | None = None
+    """The request's field at fault, when one is: `messages[0].content`."""
+    retry_after_s: int | None = None
+    """When it makes sense to try again, when it does."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status or self.status
+        self.code = code or self.code
+        self.param = param or self.param
+        self.retry_after_s = retry_after_s or self.retry_after_s
+
+    def body(self) -> bytes:
+        """The body of an error reply, JSON."""
+        kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        message = str(self)
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[:_LONGEST_MESSAGE] + " …"
+        told = {"message": message, "type": kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": told})
+
+    def event(self) -> bytes:
+        """The same as the last server-sent event of a stream."""
+        return b"data: " + self.body() + b"\n\n"
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of an error reply."""
+        headers = [(b"content-type", b"application/json")]
+        if self.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % self.retry_after_s))
+        return headers
+
+
+class BadBody(HttpError):
+    """The body cannot be used."""
+
+    status = 400
+    code = "invalid_value"
+
+
+class MethodNotAllowed(HttpError):
+    """The path exists, for other methods."""
+
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, path: str, method: str, allowed: str) -> None:
+        super().__init__(f"{path} takes {allowed}, not {method}")
+        self.allowed = allowed
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [*super().headers(), (b"allow", self.allowed.encode("ascii"))]

@@ -1,0 +1,125 @@
+"""Events pass whole, in order, whatever the pieces they arrive in and whatever `send` does."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixway.config import WorkerSection
+from radixway.pipeline import StreamBroken
+from radixway.routing import Lease, Worker
+from radixway.transports.event_stream import EventStream
+from radixway.transports.upstream import Answer, Lost
+
+
+class NoConnection:
+    class transport:  # noqa: N801 - stands for one
+        pause_reading = resume_reading = abort = staticmethod(lambda: None)
+
+
+def stream() -> tuple[Answer, EventStream]:
+    answer = Answer(NoConnection())
+    lease = Lease(Worker(WorkerSection(url="http://w")), stream=True)
+    return answer, EventStream(answer, "w", lease)
+
+
+events = st.lists(st.sampled_from([b"data: a\n\n", b": ping\n\n", b"data: b\r\n\r\n"]), min_size=1)
+
+
+@given(events, st.data())
+def test_whatever_the_pieces_only_whole_events_pass_and_nothing_is_lost(parts, data):
+    whole = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+
+    async def run() -> list[bytes]:
+        answer, chunks = stream()
+        sent: list[bytes] = []
+
+        async def send(chunk: bytes) -> None:
+            sent.append(chunk)
+
+        passing = asyncio.ensure_future(chunks.pass_on(send))
+        await asyncio.sleep(0)
+        for piece in pieces:
+            if piece:
+                answer.add(piece)
+            answer.wake()
+        answer.end()
+        answer.wake()
+        await passing
+        return sent
+
+    sent = asyncio.run(run())
+    assert b"".join(sent) == whole
+    assert all(chunk.endswith((b"\n\n", b"\r\n\r\n")) for chunk in sent)
+
+
+async def test_a_send_that_waits_keeps_the_order():
+    answer, chunks = stream()
+    sent: list[bytes] = []
+    go_on = asyncio.Event()
+
+    async def slow(chunk: bytes) -> None:
+        await asyncio.sleep(0)
+        await go_on.wait()
+        sent.append(chunk)
+
+    passing = asyncio.ensure_future(chunks.pass_on(slow))
+    await asyncio.sleep(0)
+    for n in range(5):
+        answer.add(b"data: %d\n\n" % n)
+        answer.wake()
+    answer.end()
+    answer.wake()
+    await asyncio.sleep(0)
+    assert not sent
+    go_on.set()
+    await passing
+    assert b"".join(sent) == b"".join(b"data: %d\n\n" % n for n in range(5))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_send_that_raises_ends_the_stream_with_its_error(waits):
+    answer, chunks = stream()
+
+    async def broken(chunk: bytes) -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise ValueError("no")
+
+    passing = asyncio.ensure_future(chunks.pass_on(broken))
+    await asyncio.sleep(0)
+    answer.add(b"data: 1\n\n")
+    answer.end()
+    answer.wake()
+    async with asyncio.timeout(5):
+        with pytest.raises(ValueError):
+            await passing
+
+
+async def test_a_lost_answer_gives_what_arrived_and_then_breaks():
+    answer, chunks = stream()
+    sent: list[bytes] = []
+
+    async def send(chunk: bytes) -> None:
+        sent.append(chunk)
+
+    answer.add(b"data: 1\n\ndata: 2")
+    assert await chunks.begin()
+    answer.end(Lost("gone"))
+    with pytest.raises(StreamBroken):
+        await chunks.pass_on(send)
+    assert sent == [b"data: 1\n\n"]
+    with pytest.raises(StreamBroken):
+        await anext(chunks)
+
+
+async def test_closing_gives_the_lease_back_once():
+    worker = Worker(WorkerSection(url="http://w"))
+    chunks = EventStream(Answer(NoConnection()), "w", Lease(worker, stream=True))
+    assert (worker.load.requests, worker.load.streams) == (1, 1)
+    await chunks.aclose()
+    await chunks.aclose()
+    assert (worker.load.requests, worker.load.streams) == (0, 0)
