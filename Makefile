@@ -44,7 +44,8 @@ clean:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Radixway needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "installing python3-venv"; apt-get update -q && apt-get install -qy python3-venv && $(PYTHON) -m venv --clear $(VENV); }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "installing python3-venv"; apt-get update -q && apt-get install -qy python3-venv; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.product: $(BIN)/python $(PINS)
 	@echo "installing Radixway into $(VENV) (once; a minute or two)"

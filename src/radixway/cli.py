@@ -33,7 +33,10 @@ app.add_typer(config_app, name="config")
 
 out = Console(highlight=False)
 
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="radixway.yaml", metavar="FILE")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Default: ./radixway.yaml if there is one.", metavar="FILE"),
+]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)]
 Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
@@ -44,6 +47,7 @@ GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_U
 AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
 
 _GATEWAY = "http://127.0.0.1:30000"
+_DEFAULT_FILE = Path("radixway.yaml")
 
 
 def fail(message: str) -> NoReturn:
@@ -200,7 +204,9 @@ def _load(
     model: str | None,
     served: str | None = None,
 ) -> Config:
-    """The configuration with what the command line says on top."""
+    """The configuration of `path` or ./radixway.yaml, with what the command line says on top."""
+    if path is None and _DEFAULT_FILE.exists():
+        path = _DEFAULT_FILE
     overrides: dict[str, Any] = {"gateway": {}, "engine": {}}
     if host is not None:
         overrides["gateway"]["host"] = host
@@ -295,4 +301,5 @@ def _call(call: Coroutine[Any, Any, Any]) -> Any:
 
 def main() -> None:
     """The console script."""
+    sys.path.insert(0, "")  # dotted paths in the configuration may name modules of the working directory
     app()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -23,7 +24,10 @@ log = logging.getLogger(__name__)
 out = Console(highlight=False)
 
 GREETING = "What is Radixway?"
-_RESTART_AFTER_S = 1.0
+_RESTART_AFTER_S = (1.0, 60.0)
+"""Pause before an engine that died is started again: the first, and the longest they double up to."""
+_LIVED_S = 60.0
+"""An engine that lived as long begins with the first pause again."""
 _STOP_WITHIN_S = 10.0
 
 
@@ -69,6 +73,9 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         supervising.cancel()
         await asyncio.gather(supervising, presenting, return_exceptions=True)
         await engine.stop()
+    for task in (supervising, presenting):
+        if not task.cancelled() and (error := task.exception()):
+            raise error
     return engine.failed_start or 0
 
 
@@ -102,7 +109,10 @@ class _EngineProcess:
 
     async def supervise(self) -> None:
         """Keep it running; returns when it cannot even start."""
+        first, longest = _RESTART_AFTER_S
+        pause_s = first
         while True:
+            began = monotonic()
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
             )
@@ -110,8 +120,9 @@ class _EngineProcess:
             if not self._was_ready:
                 self.failed_start = code or 1
                 return
-            log.warning("the engine ended with %d; starting it again", code)
-            await asyncio.sleep(_RESTART_AFTER_S)
+            pause_s = first if monotonic() - began > _LIVED_S else min(pause_s * 2, longest)
+            log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)
+            await asyncio.sleep(pause_s)
 
     async def stop(self) -> None:
         """Ask it to finish and leave, then insist."""
@@ -154,6 +165,8 @@ async def _until_ready(registry: Registry, url: str) -> None:
             ready.set()
 
     registry.on_state.append(look)
+    for worker in registry:
+        look(worker)
     await ready.wait()
     registry.on_state.remove(look)
 
