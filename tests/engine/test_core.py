@@ -9,6 +9,7 @@ import torch
 
 from engine.conftest import Reference
 from engine.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
+from radixway.engine import sampler
 from radixway.engine.core import Core
 from radixway.engine.errors import ContextTooLong, InvalidRequest
 from radixway.engine.request import Output, Request, SamplingParams
@@ -228,6 +229,68 @@ def test_what_can_never_be_served_is_refused_naming_the_field(
     with pytest.raises(InvalidRequest) as caught:
         submit(core, prompt, SamplingParams(**params))
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 1e-40},
+        {"temperature": 1e-5, "logit_bias": {5: 1e4, 6: -1e4}},
+        {"temperature": 100.0, "min_tokens": 5, "stop_token_ids": frozenset(range(100))},
+        {"top_p": 1e-6},
+        {"top_p": 1e-6, "top_k": 1, "min_p": 1.0},
+        {"top_k": 2**31 - 1},
+        {"repetition_penalty": 0.01, "temperature": 1e-5},
+        {"repetition_penalty": 100.0, "presence_penalty": -2.0, "frequency_penalty": -2.0},
+        {"seed": 2**64 - 1},
+        {"stop_token_ids": frozenset(range(1, 320)), "min_tokens": 5, "logprobs": 100},
+        {"min_p": 1e-46, "logprobs": 0},
+    ],
+)
+def test_parameters_at_their_limits_harm_nobody_else(reference: Make, params: dict[str, Any]) -> None:
+    path, _ = reference("llama")
+    bystander = random_tokens(9)
+    (expected,) = answers(tiny_core(path), [bystander])
+    core = tiny_core(path)
+    innocent = submit(core, bystander)
+    extreme = submit(core, random_tokens(12, 1), SamplingParams(max_tokens=8, ignore_eos=True, **params))
+    finish(core)
+    assert list(innocent.tokens[9:]) == expected
+    assert extreme.finish is not None and extreme.finish.type in ("length", "stop")
+    assert extreme.completion_tokens >= params.get("min_tokens", 1)
+
+
+def test_a_request_whose_sampling_fails_ends_alone_in_words(
+    reference: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = reference("llama")
+    bystander = random_tokens(9)
+    (expected,) = answers(tiny_core(path), [bystander])
+    core = tiny_core(path)
+
+    def broken(request: Request) -> bool:
+        if request.id == "bad" and request.completion_tokens == 3:
+            raise RuntimeError("no such token")
+        return False
+
+    monkeypatch.setattr(sampler, "_may_not_end", broken)
+    innocent, bad = submit(core, bystander), submit(core, random_tokens(12, 1), name="bad")
+    last = [output for output in finish(core) if output.request_id == "bad"][-1]
+    assert last.finish is not None and last.finish.type == "abort" and last.completion_tokens == 3
+    assert last.finish.message is not None and "no such token" in last.finish.message
+    assert bad.finish == last.finish and list(innocent.tokens[9:]) == expected
+    assert core.stats().kv_used == 0
+
+
+def test_tokens_are_not_required_where_every_one_would_end_the_answer(reference: Make) -> None:
+    core = tiny_core(reference("llama")[0])
+    all_but_eos = frozenset(range(320)) - {2}
+    with pytest.raises(InvalidRequest, match="every token is a stop token") as caught:
+        submit(core, [1], SamplingParams(min_tokens=1, stop_token_ids=all_but_eos))
+    assert caught.value.field == "min_tokens"
+    submit(core, [1], SamplingParams(stop_token_ids=all_but_eos))
+    (output,) = finish(core)
+    assert output.finish is not None and output.finish.type == "stop"
 
 
 def test_a_context_too_long_says_how_long_it_may_be(reference: Make) -> None:

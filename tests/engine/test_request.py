@@ -14,16 +14,25 @@ from radixway.engine.request import SamplingParams
         ("max_tokens", -1),
         ("min_tokens", -1),
         ("temperature", -0.1),
+        ("temperature", 101),
         ("temperature", float("inf")),
         ("temperature", float("nan")),
         ("top_p", 0.0),
+        ("top_p", 1e-46),
         ("top_p", 1.1),
+        ("top_p", float("nan")),
         ("top_k", -2),
+        ("top_k", 2**31),
+        ("top_k", 10**30),
         ("min_p", 1.5),
         ("presence_penalty", 2.5),
         ("frequency_penalty", -2.5),
         ("repetition_penalty", 0.0),
-        ("seed", 2**63),
+        ("repetition_penalty", 1e-300),
+        ("repetition_penalty", 101),
+        ("repetition_penalty", float("nan")),
+        ("seed", 2**64),
+        ("seed", -(2**63) - 1),
         ("stop", ("",)),
         ("stop_token_ids", frozenset({-1})),
         ("logit_bias", {-1: 1.0}),
@@ -47,4 +56,10 @@ def test_more_tokens_cannot_be_due_than_allowed() -> None:
 
 def test_the_edges_of_the_ranges_are_allowed() -> None:
     SamplingParams(max_tokens=0, temperature=0, top_p=1, top_k=0, min_p=1, presence_penalty=-2, logprobs=0)
-    SamplingParams(seed=-(2**63), repetition_penalty=2, frequency_penalty=2, top_k=-1, logprobs=100)
+    SamplingParams(seed=-(2**63), repetition_penalty=100, frequency_penalty=2, top_k=-1, logprobs=100)
+    SamplingParams(seed=2**64 - 1, repetition_penalty=0.01, top_p=1e-6, temperature=100, top_k=2**31 - 1)
+
+
+def test_the_largest_signed_seed_can_be_counted_on_from() -> None:
+    for choice in range(128):
+        SamplingParams(seed=2**63 - 1 + choice)

@@ -107,9 +107,10 @@ def test_the_repetition_penalty_counts_the_prompt_too_and_always_lowers() -> Non
 
 
 def sampled_from(logits: Tensor, **options: Any) -> Tensor:
-    """The logits after penalties and bias, which `sample` leaves in its argument."""
-    batch = logits[None].clone()
-    sample(batch, [request(temperature=0, **options)])
+    """The scores after penalties and bias."""
+    batch, one = logits[None].clone(), [request(temperature=0, **options)]
+    sampler._penalise(batch, one)
+    sampler._bias(batch, one)
     return batch[0]
 
 
@@ -118,7 +119,7 @@ def test_penalties_keep_up_with_what_is_said() -> None:
     logits = torch.zeros(1, V)
     for count in (1, 2, 3):
         batch = logits.clone()
-        sample(batch, [going])
+        sampler._penalise(batch, [going])
         assert batch[0, 3] == -count
         going.tokens.append(3)
 
@@ -194,6 +195,58 @@ def test_logits_that_are_not_numbers_are_reported_and_harm_nobody_else() -> None
     batch[1] = torch.nan
     drawn = sample(batch, [request(temperature=0), request(logprobs=1), request(temperature=0)])
     assert [one.token_id for one in drawn] == [int(LOGITS.argmax()), -1, int(LOGITS.argmax())]
+
+
+def test_a_row_without_a_best_token_is_reported_and_harms_nobody_else() -> None:
+    best = int(LOGITS.argmax())
+    batch = LOGITS.expand(4, -1).clone()
+    batch[2, 3] = torch.inf
+    everything = {"stop_token_ids": frozenset(range(V)), "min_tokens": 1}
+    drawn = sample(
+        batch, [request(top_k=1), request(**everything, top_p=0.5, logprobs=2), request(), request(top_k=1)]
+    )
+    assert [one.token_id for one in drawn] == [best, -1, -1, best]
+    assert [bool(one.failure) for one in drawn] == [False, True, True, False]
+    assert drawn[1].logprob is None
+
+
+def test_sampling_that_fails_for_one_request_goes_on_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    see = sampler._see
+
+    def broken(one: Request, *rest: Any) -> Any:
+        seen = see(one, *rest)
+        if one.params.presence_penalty == 2:
+            raise RuntimeError("no such thing")
+        return seen
+
+    requests = [*MIXED, request(presence_penalty=2.0), request(3, frequency_penalty=1.5, said=(4, 4))]
+    alone = [draw(LOGITS, one)[0] for one in requests]
+    monkeypatch.setattr(sampler, "_see", broken)
+    drawn = sample(LOGITS.expand(len(requests), -1).clone(), requests)
+    assert [one.token_id for one in drawn] == [*alone[:-2], -1, alone[-1]]
+    assert "no such thing" in drawn[-2].failure
+    assert requests[-1].seen is not None and requests[-1].seen.counts[4] == 2
+
+
+def test_sampling_leaves_the_logits_as_they_are() -> None:
+    batch = LOGITS.expand(len(MIXED), -1).clone()
+    sample(batch, MIXED)
+    assert torch.equal(batch, LOGITS.expand(len(MIXED), -1))
+
+
+@pytest.mark.parametrize(
+    "extreme", [{"top_p": 1e-46}, {"top_p": 1e-46, "top_k": 3}, {"min_p": 1e-46, "top_p": 1e-30}]
+)
+def test_a_nucleus_too_small_for_a_float_still_holds_the_best(extreme: dict[str, float]) -> None:
+    one = request()
+    for name, value in extreme.items():
+        object.__setattr__(one.params, name, value)  # past the check of its range
+    assert draw(LOGITS, one) == [int(LOGITS.argmax())]
+
+
+def test_large_logits_divided_by_a_small_temperature_stay_numbers() -> None:
+    logits = torch.tensor([1e34, 3e34, -1e34, 2e34])
+    assert draw(logits, request(temperature=1e-5), request(temperature=2e-5, min_p=0.5)) == [1, 1]
 
 
 def reference_kept(logits: Tensor, top_k: int, top_p: float) -> Tensor:

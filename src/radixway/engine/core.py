@@ -9,7 +9,7 @@ from radixway.engine.errors import ContextTooLong, InvalidRequest
 from radixway.engine.info import EngineStats, ModelInfo
 from radixway.engine.request import FinishReason, Output, Request, SamplingParams, TextStream, TokenLogprob
 from radixway.engine.runner import Runner
-from radixway.engine.sampler import sample
+from radixway.engine.sampler import Sample, sample
 from radixway.engine.scheduler import Scheduler
 
 TextFactory = Callable[[SamplingParams], TextStream]
@@ -57,6 +57,10 @@ class Core:
         _check_ids("logit_bias", params.logit_bias.keys(), info.vocab_size)
         if params.stop and self._text is None:
             raise InvalidRequest("stop", "this engine has no tokenizer, so it cannot see stop strings")
+        stop_ids = params.stop_token_ids | (frozenset() if params.ignore_eos else info.eos_token_ids)
+        if params.min_tokens and len(stop_ids) == info.vocab_size:
+            message = f"min_tokens is {params.min_tokens}, but every token is a stop token: leave out some"
+            raise InvalidRequest("min_tokens", message)
         return Request(
             id=request_id,
             tokens=array("i", prompt_ids),
@@ -65,7 +69,7 @@ class Core:
             priority=priority,
             arrival=next(self._arrivals),
             max_len=limit if params.max_tokens is None else size + params.max_tokens,
-            stop_ids=params.stop_token_ids | (frozenset() if params.ignore_eos else info.eos_token_ids),
+            stop_ids=stop_ids,
             seed=params.seed if params.seed is not None else self._seeds.getrandbits(63),
             text=self._text(params) if self._text is not None else None,
         )
@@ -95,8 +99,7 @@ class Core:
         samples = sample(logits, requests)
         self.scheduler.advance(work)
         return [
-            (request, self._accept(request, drawn.token_id, drawn.logprob))
-            for request, drawn in zip(requests, samples, strict=True)
+            (request, self._accept(request, drawn)) for request, drawn in zip(requests, samples, strict=True)
         ]
 
     def flush_cache(self) -> None:
@@ -125,19 +128,19 @@ class Core:
             evicted_tokens=cache.evicted_pages * page,
         )
 
-    def _accept(self, request: Request, token: int, logprob: TokenLogprob | None) -> Output:
+    def _accept(self, request: Request, drawn: Sample) -> Output:
         """Append a sampled token to its request, and see whether that ends it."""
         if not request.completion_tokens:
             self._prompt_tokens += request.prompt_len
             self._cached_tokens += request.cached_tokens
         if len(request.tokens) >= request.max_len:  # max_tokens is 0: only the prompt was wanted
             return self._end(request, FinishReason("length"), [], [])
-        if token < 0:
-            message = "the model's output is not a number; are its weights whole?"
-            return self._end(request, FinishReason("abort", message=message), [], [])
+        if drawn.failure:
+            return self._end(request, FinishReason("abort", message=drawn.failure), [], [])
+        token = drawn.token_id
         request.tokens.append(token)
         self._generated_tokens += 1
-        logprobs = [logprob] if logprob is not None else []
+        logprobs = [drawn.logprob] if drawn.logprob is not None else []
         finish, text = None, ""
         if token in request.stop_ids:
             finish = FinishReason("stop", token)

@@ -35,6 +35,7 @@ class SamplingParams:
     temperature: float = 1.0
     """0 is greedy: the largest logit, the lowest id on a tie (as is less than 1e-5, which would overflow)."""
     top_p: float = 1.0
+    """Keep the fewest tokens that together are this likely."""
     top_k: int = -1
     """Keep the k most likely tokens; 0 or -1 keeps all."""
     min_p: float = 0.0
@@ -43,7 +44,11 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     seed: int | None = None
-    """The same seed, prompt and parameters give the same tokens, whatever else is in the batch."""
+    """The same seed, prompt and parameters give the same tokens, whatever else is in the batch.
+
+    Signed and unsigned 64-bit numbers are taken, which count modulo 2**64: so the seeds of n answers may go
+    on from the largest signed one.
+    """
     stop: tuple[str, ...] = ()
     """Text that ends the answer; it is cut from the text unless `include_stop`."""
     stop_token_ids: frozenset[int] = frozenset()
@@ -67,16 +72,16 @@ class SamplingParams:
         if self.max_tokens is not None:
             most = f"at most max_tokens ({self.max_tokens})"
             _require(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, most)
-        _require(0 <= self.temperature < float("inf"), "temperature", self.temperature, "0 or above")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "in (0, 1]")
-        _require(self.top_k >= -1, "top_k", self.top_k, "-1 (all), 0 (all) or above")
+        _require(0 <= self.temperature <= 100, "temperature", self.temperature, "in [0, 100]")
+        _require(1e-6 <= self.top_p <= 1, "top_p", self.top_p, "in [1e-6, 1]")
+        _require(-1 <= self.top_k < 2**31, "top_k", self.top_k, "-1 (all), 0 (all) or above, below 2**31")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "in [0, 1]")
         for name in ("presence_penalty", "frequency_penalty"):
             value = getattr(self, name)
             _require(-2 <= value <= 2, name, value, "in [-2, 2]")
         repetition = self.repetition_penalty
-        _require(0 < repetition <= 2, "repetition_penalty", repetition, "in (0, 2]")
-        _require(self.seed is None or -(2**63) <= self.seed < 2**63, "seed", self.seed, "a 64-bit integer")
+        _require(0.01 <= repetition <= 100, "repetition_penalty", repetition, "in [0.01, 100]")
+        _require(self.seed is None or -(2**63) <= self.seed < 2**64, "seed", self.seed, "a 64-bit integer")
         _require(all(self.stop), "stop", self.stop, "made of non-empty strings")
         _require(
             all(t >= 0 for t in self.stop_token_ids), "stop_token_ids", set(self.stop_token_ids), "ids >= 0"

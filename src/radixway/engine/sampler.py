@@ -8,16 +8,21 @@ it. A draw uses one uniform number that depends on the request's seed and the to
 else is in the batch, preemption and caching change nothing about it.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from radixway.engine.request import Request, TokenLogprob
+from radixway.engine.request import Request, SamplingParams, TokenLogprob
+
+log = logging.getLogger(__name__)
 
 NUCLEUS = 1024
 """The most likely tokens in which a top_p nucleus is looked for before sorting the whole vocabulary."""
+
+UNDECIDABLE = "no token can be chosen: the model's output is not a number (are its weights whole?)"
 
 
 @dataclass(slots=True)
@@ -34,25 +39,44 @@ class Seen:
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """What was drawn for one request; `token_id` is -1 if the model's logits were not numbers."""
+    """What was drawn for one request; `token_id` is -1 if nothing could be, for the reason in `failure`."""
 
     token_id: int
-    logprob: TokenLogprob | None
+    logprob: TokenLogprob | None = None
+    failure: str = ""
 
 
 @torch.inference_mode()
 def sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
-    """The next token of each request from its row of `logits` [n, vocabulary] (float32; overwritten)."""
-    wanting = [row for row, request in enumerate(requests) if request.params.logprobs is not None]
-    raw = logits[wanting] if wanting else None
-    _penalise(logits, requests)
-    _bias(logits, requests)
-    tokens = _choose(logits, requests)
-    logprobs: dict[int, TokenLogprob] = {}
-    if raw is not None:
-        most = [requests[row].params.logprobs or 0 for row in wanting]
-        logprobs = dict(zip(wanting, _logprobs(raw, [tokens[row] for row in wanting], most), strict=True))
-    return [Sample(token, logprobs.get(row)) for row, token in enumerate(tokens)]
+    """The next token of each request from its row of `logits` [n, vocabulary] (float32; left as they are).
+
+    What cannot be sampled for one request harms no other.
+    """
+    try:
+        return _sample(logits, requests)
+    except Exception as error:
+        log.exception("sampling for %s failed", ", ".join(request.id for request in requests))
+        if len(requests) == 1:
+            return [Sample(-1, failure=f"sampling failed: {error}")]
+    for request in requests:
+        request.seen = None  # it may have been counted in part
+    return [sample(logits[row : row + 1], [request])[0] for row, request in enumerate(requests)]
+
+
+def _sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
+    scores = logits.clone() if any(_is_edited(request) for request in requests) else logits
+    _penalise(scores, requests)
+    _bias(scores, requests)
+    samples = [Sample(token, failure=UNDECIDABLE if token < 0 else "") for token in _choose(scores, requests)]
+    wanting = [
+        row for row, r in enumerate(requests) if r.params.logprobs is not None and not samples[row].failure
+    ]
+    if wanting:
+        tokens = [samples[row].token_id for row in wanting]
+        found = _logprobs(logits[wanting], tokens, [requests[row].params.logprobs or 0 for row in wanting])
+        for row, logprob in zip(wanting, found, strict=True):
+            samples[row] = Sample(logprob.token_id, logprob)
+    return samples
 
 
 def uniform(seed: int, index: int) -> float:
@@ -64,12 +88,25 @@ def uniform(seed: int, index: int) -> float:
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
+def _is_edited(request: Request) -> bool:
+    """Whether its scores are not simply the model's logits."""
+    return _is_penalised(request.params) or bool(request.params.logit_bias) or _may_not_end(request)
+
+
+def _is_penalised(params: SamplingParams) -> bool:
+    return not (params.presence_penalty == params.frequency_penalty == 0 and params.repetition_penalty == 1)
+
+
+def _may_not_end(request: Request) -> bool:
+    return bool(request.stop_ids) and request.completion_tokens < request.params.min_tokens
+
+
 def _penalise(logits: Tensor, requests: Sequence[Request]) -> None:
     """OpenAI's presence and frequency penalties over sampled tokens; CTRL's repetition penalty
     (arXiv:1909.05858) over prompt and sampled tokens."""
     for row, request in enumerate(requests):
         params = request.params
-        if params.presence_penalty == params.frequency_penalty == 0 and params.repetition_penalty == 1:
+        if not _is_penalised(params):
             continue
         seen = request.seen = _see(request, logits.shape[-1], logits.device)
         scores = logits[row]
@@ -98,13 +135,14 @@ def _bias(logits: Tensor, requests: Sequence[Request]) -> None:
     for row, request in enumerate(requests):
         if bias := request.params.logit_bias:
             logits[row, list(bias)] += torch.tensor(list(bias.values()), device=logits.device)
-        if request.stop_ids and request.completion_tokens < request.params.min_tokens:
+        if _may_not_end(request):
             logits[row, list(request.stop_ids)] = -torch.inf
 
 
 def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:
+    """A token for each row; -1 where none is the best, as all are ruled out or some are not numbers."""
     largest, tokens = logits.max(-1)
-    chosen: list[int] = torch.where(largest.isnan(), -1, tokens).tolist()
+    chosen: list[int] = torch.where(largest.isfinite(), tokens, -1).tolist()
     rows = [row for row, r in enumerate(requests) if not r.params.greedy and chosen[row] >= 0]
     if rows:
         drawn = _draw(logits[rows], [requests[row] for row in rows])
@@ -119,6 +157,7 @@ def _draw(scores: Tensor, requests: Sequence[Request]) -> list[int]:
     def column(of: Callable[[Request], float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor([of(request) for request in requests], dtype=dtype, device=scores.device)[:, None]
 
+    scores -= scores.amax(-1, keepdim=True)  # so that dividing cannot make an infinity of the best
     scores /= column(lambda r: r.params.temperature)
     cut = [
         row for row, r in enumerate(requests) if 0 < r.params.top_k < scores.shape[1] or r.params.top_p < 1
@@ -127,8 +166,7 @@ def _draw(scores: Tensor, requests: Sequence[Request]) -> list[int]:
         lowest = _lowest_kept(scores[cut], [requests[row] for row in cut])
         scores[cut] = scores[cut].masked_fill_(scores[cut] < lowest, -torch.inf)
     if any(r.params.min_p > 0 for r in requests):
-        floor = scores.amax(-1, keepdim=True) + column(lambda r: r.params.min_p).log()
-        scores.masked_fill_(scores < floor, -torch.inf)
+        scores.masked_fill_(scores < column(lambda r: r.params.min_p).log(), -torch.inf)
     reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
     wanted = column(lambda r: uniform(r.seed, len(r.tokens)), torch.float64) * reached[:, -1:]
     tokens: list[int] = torch.searchsorted(reached, wanted, right=True).squeeze(1).tolist()
@@ -153,13 +191,13 @@ def _lowest_kept(scores: Tensor, requests: Sequence[Request], width: int = NUCLE
     kept = (chances.cumsum(-1) - chances < top_p) & (best >= kth)
     if width < vocabulary and bool((kept[:, -1:] & (k > width)).any()):
         return _lowest_kept(scores, requests, vocabulary)
-    return best.gather(1, kept.sum(-1, keepdim=True) - 1)
+    return best.gather(1, (kept.sum(-1, keepdim=True) - 1).clamp(min=0))
 
 
 def _logprobs(raw: Tensor, tokens: Sequence[int], most: Sequence[int]) -> list[TokenLogprob]:
     """Log-probabilities of `tokens`, and of the `most` most likely, under `raw` logits [n, vocabulary]."""
     logprobs = raw.log_softmax(-1)
-    index = torch.tensor(tokens, device=raw.device).clamp(min=0)[:, None]
+    index = torch.tensor(tokens, device=raw.device)[:, None]
     own: list[float] = logprobs.gather(1, index).squeeze(1).tolist()
     width = min(max(most), raw.shape[1])
     values, ids = (
