@@ -1,18 +1,23 @@
 """The engine behind its thread: streams, aborts, refusals, and what happens when a step fails."""
 
 import asyncio
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from engine.conftest import Reference
 from engine.driving import GREEDY, answers, random_tokens, tiny_core
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine, Generation
 from radixway.engine.errors import EngineStopped, GenerationFailed, InvalidRequest, QueueFull
-from radixway.engine.request import Output, SamplingParams
+from radixway.engine.request import FinishReason, Output, Request, SamplingParams
+from radixway.engine.scheduler import Work
 
 Make = Callable[[str], Reference]
 ENDLESS = SamplingParams(temperature=0, ignore_eos=True)
@@ -163,6 +168,98 @@ async def test_a_failing_step_fails_its_requests_and_no_later_ones(
             await whole(engine.submit(random_tokens(9), GREEDY))
     assert len(await whole(engine.submit(random_tokens(9), GREEDY))) == 8
     assert engine.stats().kv_used == 0
+
+
+async def test_a_task_that_fails_between_steps_fails_its_requests_and_no_later_ones(engine: Engine) -> None:
+    def broken() -> None:
+        raise RuntimeError("the machine is on fire")
+
+    going = engine.submit(random_tokens(9), ENDLESS)
+    await anext(going)
+    engine._inbox.put(broken)
+    with pytest.raises(GenerationFailed, match="on fire"):
+        await whole(going)
+    assert len(await whole(engine.submit(random_tokens(9), GREEDY))) == 8
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_thread_that_dies_tells_everyone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deadly() -> None:
+        raise SystemExit  # no Exception: nothing catches it
+
+    going = engine.submit(random_tokens(9), ENDLESS)
+    await anext(going)
+    engine._inbox.put(deadly)
+    with pytest.raises(EngineStopped):
+        await whole(going)
+    with pytest.raises(EngineStopped):
+        engine.submit(random_tokens(9), GREEDY)
+
+
+@pytest.fixture
+def threads_that_switch_all_the_time() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+class Interrupted:
+    """An output during whose delivery other threads run."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    @property
+    def finish(self) -> FinishReason | None:
+        time.sleep(0)
+        return self._output.finish
+
+
+class InstantModel:
+    """In place of the core's runner: no model, so that a step is mostly what surrounds it."""
+
+    def run(self, work: Sequence[Work]) -> tuple[Tensor, list[Request]]:
+        requests = [item.request for item in work if item.samples]
+        return torch.zeros(len(requests), 320), requests
+
+
+@pytest.mark.usefixtures("threads_that_switch_all_the_time")
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_readers_that_leave_as_their_answers_end_harm_nobody(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = engine._core.step
+    monkeypatch.setattr(engine._core, "runner", InstantModel())
+    monkeypatch.setattr(engine._core, "step", lambda: [(request, Interrupted(o)) for request, o in step()])
+    short = SamplingParams(temperature=0, max_tokens=1)
+    for count in range(100):
+        generations = [engine.submit([3], short, request_id=f"again-{i}") for i in range(16)]
+        while engine._thread.is_alive() and len(engine._generations) == 16:  # the others end as they leave
+            pass
+        for generation in generations[:: 1 if count % 2 else -1]:
+            await generation.aclose()
+        assert not any(engine.abort(generation.request_id) for generation in generations)
+    assert len(await whole(engine.submit([3], GREEDY))) == 8
+    await idle(engine)
+    assert engine.stats().kv_used == 0
+
+
+@pytest.mark.usefixtures("threads_that_switch_all_the_time")
+async def test_everyone_is_told_of_a_stop_in_the_middle_of_submissions(reference: Make) -> None:
+    engine = small_engine(reference)
+    engine._core.runner = InstantModel()  # type: ignore[assignment]
+    engine.start()
+    readers = [asyncio.create_task(whole(engine.submit([3], ENDLESS))) for _ in range(20)]
+    stop = threading.Thread(target=engine.stop)
+    stop.start()
+    with pytest.raises(EngineStopped):
+        while True:
+            readers.append(asyncio.create_task(whole(engine.submit([3], GREEDY))))
+            await asyncio.sleep(0)
+    await asyncio.to_thread(stop.join)
+    for ended in await asyncio.gather(*readers, return_exceptions=True):
+        assert isinstance(ended, EngineStopped) or len(ended) == 8
 
 
 async def test_the_event_loop_is_free_while_the_model_computes(

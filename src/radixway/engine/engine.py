@@ -11,7 +11,8 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 
@@ -88,7 +89,8 @@ class Engine:
         self._core = build_core(config, text, progress)
         self.model_info: ModelInfo = self._core.model_info
         self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._generations: dict[str, Generation] = {}
+        self._lock = threading.Lock()  # held while a request comes, goes or is looked up
+        self._generations: dict[str, Generation] = {}  # who listens; under the lock
         self._thread = threading.Thread(target=self._run, name="radixway-engine", daemon=True)
         self._stopped = False
 
@@ -117,34 +119,35 @@ class Engine:
         Raises `ContextTooLong` or another `InvalidRequest` (4xx), `QueueFull` (429) or `EngineStopped` (503).
         """
         self._check_running()
-        taken = len(self._generations)
-        if taken >= self.config.max_running + self.config.max_queued:
-            raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
         name = request_id or uuid.uuid4().hex
-        if name in self._generations:
-            raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
         request = self._core.request(name, prompt_ids, params, namespace, priority)
         generation = Generation(request, self._leave)
-        self._generations[name] = generation
-        self._inbox.put(partial(self._add, generation))
-        if self._stopped:  # since the check; the thread may be past answering
-            del self._generations[name]
-            raise EngineStopped("the engine was stopped")
+        with self._lock:
+            self._check_running()  # again: the last to be told that it stops have been told under the lock
+            taken = len(self._generations)
+            if taken >= self.config.max_running + self.config.max_queued:
+                raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
+            if name in self._generations:
+                raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
+            self._generations[name] = generation
+            self._inbox.put(partial(self._add, generation))
         return generation
 
     def abort(self, request_id: str) -> bool:
         """End a request now; its stream gets a last output with finish `abort`. False if there is none."""
-        generation = self._generations.get(request_id)
-        if generation is not None:
-            self._inbox.put(partial(self._abort, generation))
+        with self._lock:
+            generation = self._generations.get(request_id)
+            if generation is not None:
+                self._inbox.put(partial(self._abort, generation))
         return generation is not None
 
     def flush_cache(self) -> bool:
         """Drop every cached prefix. False (and nothing dropped) while requests run or wait."""
         self._check_running()
-        if self._generations:
-            return False
-        self._inbox.put(self._core.flush_cache)
+        with self._lock:
+            if self._generations:
+                return False
+            self._inbox.put(self._core.flush_cache)  # after the aborts of those who left
         return True
 
     def stats(self) -> EngineStats:
@@ -158,24 +161,22 @@ class Engine:
 
     def _leave(self, generation: Generation) -> None:
         """Nobody listens to this one any more."""
-        if self._generations.get(generation.request_id) is generation:
-            self._generations.pop(generation.request_id, None)
-            self._inbox.put(partial(self._abort, generation))
+        with self._lock:
+            if self._generations.get(generation.request_id) is generation:
+                del self._generations[generation.request_id]
+                self._inbox.put(partial(self._abort, generation))
 
     # Below: the engine thread.
 
     def _run(self) -> None:
-        torch.set_num_threads(self._threads)  # OpenMP keeps the number per thread
-        while self._take_inbox():
-            try:
-                outputs = self._core.step()
-            except Exception as error:  # whatever it is, the engine goes on for others
-                log.exception("a step failed; its requests are dropped")
-                self._core.reset()
-                self._fail(GenerationFailed(f"the engine failed: {error}"))
-            else:
-                self._deliver(outputs)
-        self._fail(EngineStopped("the engine was stopped"))
+        try:
+            torch.set_num_threads(self._threads)  # OpenMP keeps the number per thread
+            while self._take_inbox():
+                with self._surviving():
+                    self._deliver(self._core.step())
+        finally:
+            self._stopped = True
+            self._fail(EngineStopped("the engine was stopped"))
 
     def _take_inbox(self) -> bool:
         """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""
@@ -183,8 +184,19 @@ class Engine:
             task = self._inbox.get()
             if task is None:
                 return False
-            task()
+            with self._surviving():
+                task()
         return True
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Whatever fails in here ends the requests there are; the engine goes on for later ones."""
+        try:
+            yield
+        except Exception as error:
+            log.exception("the engine failed; its requests are dropped")
+            self._core.reset()
+            self._fail(GenerationFailed(f"the engine failed: {error}"))
 
     def _add(self, generation: Generation) -> None:
         if self._generations.get(generation.request_id) is generation:
@@ -198,20 +210,21 @@ class Engine:
     def _deliver(self, outputs: Iterable[tuple[Request, Output]]) -> None:
         """Give outputs to those who (still) listen."""
         events = []
-        for request, output in outputs:
-            generation = self._generations.get(request.id)
-            if generation is not None and generation._request is request:  # ids come back
-                events.append((generation, output))
-                if output.finish is not None:
-                    del self._generations[request.id]
+        with self._lock:
+            for request, output in outputs:
+                generation = self._generations.get(request.id)
+                if generation is not None and generation._request is request:  # ids come back
+                    events.append((generation, output))
+                    if output.finish is not None:
+                        del self._generations[request.id]
         self._send(events)
 
     def _fail(self, error: EngineError) -> None:
         """Tell everyone."""
-        failed = []
-        while self._generations:
-            failed.append((self._generations.popitem()[1], error))
-        self._send(failed)
+        with self._lock:
+            failed = list(self._generations.values())
+            self._generations.clear()
+        self._send((generation, error) for generation in failed)
 
     def _send(self, events: "Iterable[tuple[Generation, Event]]") -> None:
         """Cross to the event loops: one call for each, however many events."""
