@@ -2,10 +2,11 @@
 
     python benchmarks/engine_speed.py [--model DIR | --dummy SHAPE] [--threads N] [--quick] [--json FILE]
 
-*prefill*: one prompt of 512 tokens, nothing cached. *decode*: B requests of 256 tokens each, tokens a second over
-all of them. *scheduling* is what a decode step spends outside the forward pass (choosing work, pages, tree, sampling,
-outputs). Both engines run in turns in one process, greedily, in float32; best of several rounds. With one thread (the
-default) times are CPU time, so that others on the machine disturb little; with more they are wall time.
+*prefill*: one prompt of 512 tokens, nothing cached. *decode*: B requests of 256 tokens each, tokens a second
+over all of them. *scheduling* is what a decode step spends outside the forward pass (choosing work, pages,
+tree, sampling, outputs). Both engines run in turns in one process, greedily, in float32; best of several
+rounds. With one thread (the default) times are CPU time, so that others on the machine disturb little; with
+more they are wall time.
 """
 
 import argparse
@@ -16,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from report import print_table, write_json
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.core import Core
 from radixway.engine.load import find_model
 from radixway.engine.request import SamplingParams
+from report import print_table, write_json
 
 SHAPES = {  # hidden, intermediate, layers, heads, KV heads, vocabulary
     "40m": (512, 1536, 8, 8, 4, 16384),
@@ -32,8 +33,12 @@ PROMPT, CONTEXT = 512, 256
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bundled", help="directory or hub id; by default the bundled model")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", default="bundled", help="directory or hub id; by default the bundled model"
+    )
     parser.add_argument("--dummy", choices=SHAPES, help="random weights of a Llama shape instead")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and tokens; ends within a minute")

@@ -43,7 +43,7 @@ class EngineConfig(BaseModel):
     max_running: int = Field(default=64, ge=1)
     """Most requests in one step's batch."""
     max_batch_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens computed in one step; longer prompts come in chunks. By default 512 on CPU, 4096 on CUDA."""
+    """Most tokens computed in one step; longer prompts come in chunks. By default 512, on CUDA 4096."""
     max_queued: int = Field(default=1024, ge=1)
     """Most requests that may wait; more are refused."""
     seed: int = 0
