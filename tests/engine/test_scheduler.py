@@ -301,6 +301,66 @@ def test_clearing_the_cache_frees_every_page(new: Arrivals) -> None:
     assert step(s) == {"r2": 20}
 
 
+def test_a_request_that_does_not_fit_yet_does_not_use_its_prefix(new: Arrivals) -> None:
+    s = scheduler(pages=12)
+    s.add(new(range(8), most=1))
+    s.add(new(range(100, 108), most=1))
+    run(s)
+    s.add(new(range(200, 216), most=20))
+    step(s)
+    hits = {node: node.hits for node in s.cache._tree.nodes()}
+    order = list(s.cache._tree._queue._segments[0])
+    s.add(new([*range(8), *range(300, 328)], most=1))
+    for _ in range(3):
+        assert step(s) == {"r3": 1} and s.waiting
+    assert order == list(s.cache._tree._queue._segments[0])
+    assert hits.items() <= {node: node.hits for node in s.cache._tree.nodes()}.items()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        pytest.param(range(300, 400), id="nothing is cached of it"),
+        pytest.param([*range(8), *range(300, 400)], id="it leaves an edge in the middle"),
+        pytest.param([*range(16), *range(300, 400)], id="it goes on where a sequence ended"),
+        pytest.param(range(9), id="its prompt ends in the middle of an edge"),
+        pytest.param(range(17), id="its prompt ends where a sequence ended"),
+    ],
+)
+def test_waiting_costs_the_same_however_long_the_prompt_is(
+    new: Arrivals, prompt: Iterable[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = scheduler(running=1)
+    s.add(new(range(17), most=1))
+    run(s)
+    s.add(new(range(200, 210), most=9))
+    s.add(waits := new(prompt, most=1, priority=-1))
+    step(s)
+    key, match, walks = waits.key, waits.match, []
+    walk = s.cache._tree._walk
+    monkeypatch.setattr(s.cache._tree, "_walk", lambda node, *rest: walks.append(node) or walk(node, *rest))
+    for _ in range(5):
+        step(s)
+    assert waits.key is key and len(key) == 4 * (len(waits.tokens) - 1)
+    assert not walks or match.length == 0, "a walk from a root ends at its first step"
+
+
+def test_a_waiting_request_sees_what_comes_and_what_goes(new: Arrivals) -> None:
+    s = scheduler(running=1)
+    s.add(new(range(24), most=20))
+    step(s)
+    s.add(waits := new([*range(24), *[1] * 30], most=1, priority=-1))
+    seen = []
+    for _ in range(15):
+        step(s)
+        seen.append(s.cache.look(waits))
+    assert seen[0] == 24 and seen[-1] == 36 and seen == sorted(seen), "an edge that grows is followed"
+    s.finish(next(iter(s.running.values())))
+    s.cache.clear()
+    assert s.cache.look(waits) == 0
+    run(s)
+
+
 def test_looking_at_a_long_queue_is_bounded(new: Arrivals) -> None:
     s = scheduler(running=2)
     for start in range(600):

@@ -58,19 +58,30 @@ class PrefixCache:
         return -(-tokens // self.page_size)
 
     def look(self, request: Request) -> int:
-        """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them.
+        """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them:
+        looking again takes time only for what has come since.
 
         Never all of them: the last token is always computed, for its logits.
         """
         if not self.enabled:
             return 0
         match = request.match
-        if match is None or not _is_end(match, request.frontier):
-            key = request.tokens[:-1].tobytes()
-            match = request.match = self._tree.match(key, request.namespace, touch=False, after=match)
-            at, width = match.length, self._tree.width
-            request.frontier = key[at * width : (at + 1) * width]
+        if match is None:
+            request.key = request.tokens[:-1].tobytes()
+        if match is None or not _is_end(match, request.key, self._tree.width):
+            match = request.match = self._tree.match(request.key, request.namespace, touch=False, after=match)
         return match.length * self.page_size
+
+    def cost(self, request: Request, length: int) -> int:
+        """Pages that must be `available` for a waiting request to hold tokens[:length].
+
+        Those it lacks, and those of its prefix that nobody has pinned: once it has, they are not available.
+        """
+        if not self.enabled:
+            return self.pages(length)
+        cached = self.look(request) // self.page_size
+        assert request.match is not None
+        return self.pages(length) - cached + _unpinned(request.match)
 
     def next_page(self, request: Request, cached: int) -> Hashable:
         """What a request that has `cached` tokens in the tree will want to find there next, or put there.
@@ -92,7 +103,7 @@ class PrefixCache:
         assert match is not None
         self._tree.touch(match)
         request.node = self._tree.lock(match)
-        request.match = None
+        request.key, request.match = b"", None
         for part in match.payloads():
             request.pages.extend(part.ids)
         request.computed = request.shared = match.length * self.page_size
@@ -161,10 +172,26 @@ class PrefixCache:
         self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
 
 
-def _is_end(match: Match[bytes, Pages], next_page: bytes) -> bool:
-    """Whether an earlier match still is as far as its key leads, seen without walking."""
+def _is_end(match: Match[bytes, Pages], key: bytes, width: int) -> bool:
+    """Whether an earlier match of `key` still is as far as it leads, seen without walking."""
     node = match.node
-    return node.parent is not None and node.end == match.length and next_page not in node.children
+    if node.parent is None:  # a root, or evicted
+        return False
+    next_page = key[match.length * width : (match.length + 1) * width]
+    if match.length == node.end:
+        return next_page not in node.children
+    inside = match.length - node.parent.end
+    goes_on = len(next_page) == width and node.key.startswith(next_page, inside * width)
+    return 0 < inside < node.size and not goes_on
+
+
+def _unpinned(match: Match[bytes, Pages]) -> int:
+    """How many of the pages of a match nobody has pinned."""
+    node, pages = match.node, 0
+    while node.parent is not None and not node.pins:
+        pages += min(node.end, match.length) - node.parent.end
+        node = node.parent
+    return pages
 
 
 def _ids_up_to(node: Node[bytes, Pages], start: int) -> "array[int]":

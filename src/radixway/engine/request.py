@@ -186,10 +186,10 @@ class Request:
     """Ids of the pool's pages that hold tokens[:computed], and room for what this step computes."""
     node: "Node[bytes, Pages] | None" = None
     """The deepest tree node it pins; None while it waits."""
+    key: bytes = b""
+    """All tokens but the last, as the tree has them, while it waits."""
     match: "Match[bytes, Pages] | None" = None
     """Where the cache last found its prefix, while it waits."""
-    frontier: bytes = b""
-    """The page after `match`, as the tree would have it."""
     passed: int = 0
     """How many requests that came later were admitted before it."""
     cached_tokens: int = -1

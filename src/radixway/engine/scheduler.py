@@ -107,11 +107,10 @@ class Scheduler:
         Optimistic: tokens it may sample later are not counted, since running out costs only a preemption.
         Counted are what running prompts still need, and a page of headroom for each running request.
         """
-        self.cache.pin(request)
         promised = sum(self._missing_pages(other) + 1 for other in self.running.values())
-        if self._missing_pages(request) + promised > self.cache.available:
-            self.cache.release(request)
+        if self.cache.cost(request, self._wanted(request)) + promised > self.cache.available:
             return False
+        self.cache.pin(request)
         if request.cached_tokens < 0:
             request.cached_tokens = request.computed
         self.waiting.admitted(request)
@@ -119,6 +118,10 @@ class Scheduler:
         return True
 
     def _missing_pages(self, request: Request) -> int:
-        """Pages it needs, beyond those it has, for all its tokens and one more."""
-        length = min(len(request.tokens) + 1, request.max_len)
-        return max(0, self.cache.pages(length) - len(request.pages))
+        """Pages a running request needs beyond those it has."""
+        return max(0, self.cache.pages(self._wanted(request)) - len(request.pages))
+
+    @staticmethod
+    def _wanted(request: Request) -> int:
+        """All its tokens and one more."""
+        return min(len(request.tokens) + 1, request.max_len)
