@@ -54,9 +54,9 @@ def streamed(tokenizer: Tokenizer, ids: list[int], params: SamplingParams, *, at
     return [*deltas, text.finish()]
 
 
-def cut(text: str, stops: list[str], *, include: bool = False) -> str:
+def cut(text: str, stops: list[str], *, include: bool = False, early: int = 0) -> str:
     """The plain definition: look at ever longer beginnings of the text until one ends in a stop string."""
-    for end in range(1, len(text) + 1):
+    for end in range(early + 1, len(text) + 1):
         ending = [stop for stop in stops if text[:end].endswith(stop)]
         if ending:
             return text[:end] if include else text[: end - max(map(len, ending))]
@@ -138,6 +138,37 @@ def test_answers_of_any_tokens_are_cut_at_their_stop_string(
         stops.append(whole[at : at + data.draw(st.integers(1, 6))])
     params = SamplingParams(stop=tuple(stops), include_stop=include)
     assert "".join(streamed(guide(), ids, params)) == cut(whole, stops, include=include)
+
+
+@settings(max_examples=500, deadline=None)
+@given(text=alphabet, early=alphabet, stops=stop_strings, include=st.booleans(), seed=st.integers(0, 10))
+@example(text="c", early="ab", stops=["aba", "b"], include=False, seed=1)
+def test_stop_strings_that_are_complete_too_early_do_not_count(
+    text: str, early: str, stops: list[str], include: bool, seed: int
+) -> None:
+    chop = random.Random(seed)
+    stopping = StopStrings(stops, include=include)
+    out = ""
+    for part, is_early in ((early, True), (text, False)):
+        at = 0
+        while at < len(part):
+            size = chop.randint(1, 4)
+            out += stopping.push(part[at : at + size], early=is_early)
+            at += size
+    out += stopping.finish()
+    assert out == cut(early + text, stops, include=include, early=len(early))
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5, 100])
+def test_a_stop_string_ends_an_answer_only_after_the_tokens_that_are_due(at_once: int) -> None:
+    ids = guide().encode("one stop two stop three stop four", add_special_tokens=False)
+    texts = [guide().decode(ids[: count + 1]) for count in range(len(ids))]
+    due = next(count for count, text in enumerate(texts, 1) if "stop" in text)
+    for least, expected in ((0, "one "), (due - 1, "one "), (due, "one stop two ")):
+        params = SamplingParams(stop=("stop",), min_tokens=least)
+        assert "".join(streamed(guide(), ids, params, at_once=at_once)) == expected
+    params = SamplingParams(stop=("stop",), min_tokens=len(ids))
+    assert "".join(streamed(guide(), ids, params, at_once=at_once)) == "one stop two stop three stop four"
 
 
 def test_what_may_become_a_stop_string_waits_until_it_is_decided() -> None:

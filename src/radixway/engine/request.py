@@ -31,7 +31,7 @@ class SamplingParams:
     max_tokens: int | None = None
     """Most tokens to sample; None: as many as the context holds."""
     min_tokens: int = 0
-    """End-of-sequence and stop ids cannot be sampled before this many tokens."""
+    """Before this many, end-of-sequence and stop ids cannot be sampled and stop strings do not count."""
     temperature: float = 1.0
     """0 is greedy: the largest logit, the lowest id on a tie (as is less than 1e-5, which would overflow)."""
     top_p: float = 1.0

@@ -52,19 +52,29 @@ class StopStrings:
         self._stops = tuple(stops)
         self._include = include
         self._held = ""
+        self._early = 0
+        """Stop strings that end within this much of what is held do not count."""
 
-    def push(self, text: str) -> str:
-        """What may be given out now; nothing more once `matched` is set."""
+    def push(self, text: str, *, early: bool = False) -> str:
+        """What may be given out now; nothing more once `matched` is set. A stop string that is complete in an
+        `early` text does not count; one that only begins in it does."""
         if self.matched is not None:
             return ""
         text = self._held + text
-        found = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if early:
+            self._early = len(text)
+        found = [
+            (at + len(stop), at, stop)
+            for stop in self._stops
+            if (at := text.find(stop, max(0, self._early + 1 - len(stop)))) >= 0
+        ]
         if found:
             end, start, self.matched = min(found)
             self._held = ""
             return text[: end if self._include else start]
         decided = min([len(text), *(_undecided_from(text, stop) for stop in self._stops)])
         self._held = text[decided:]
+        self._early = max(0, self._early - decided)
         return text[:decided]
 
     def finish(self) -> str:
@@ -82,11 +92,12 @@ def _undecided_from(text: str, stop: str) -> int:
 
 
 class AnswerText:
-    """The `TextStream` of one request: detokenised, cut at its stop strings."""
+    """The `TextStream` of one request: detokenised, and cut at the first stop string that counts."""
 
     def __init__(self, tokenizer: Tokenizer, params: SamplingParams) -> None:
         self._tokens = Detokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
         self._stops = StopStrings(params.stop, include=params.include_stop)
+        self._early_tokens = params.min_tokens
 
     @property
     def matched(self) -> str | None:
@@ -95,8 +106,12 @@ class AnswerText:
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Text that is now certain."""
-        return self._stops.push(self._tokens.push(token_ids))
+        early, late = token_ids[: self._early_tokens], token_ids[self._early_tokens :]
+        self._early_tokens -= len(early)
+        text = self._stops.push(self._tokens.push(early), early=True) if early else ""
+        return text + self._stops.push(self._tokens.push(late)) if late else text
 
     def finish(self) -> str:
         """What was still held back; no more tokens will come."""
-        return self._stops.push(self._tokens.finish()) + self._stops.finish()
+        rest = self._stops.push(self._tokens.finish(), early=self._early_tokens > 0)
+        return rest + self._stops.finish()
