@@ -79,6 +79,14 @@ def test_top_p_counts_what_top_k_left() -> None:
     assert_close(frequencies(logits, top_k=2, top_p=0.7), torch.tensor([2 / 3, 1 / 3, 0, 0]))
 
 
+def test_a_top_k_beyond_the_vocabulary_leaves_top_p_what_it_is() -> None:
+    logits = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
+    for top_k in (4, 5, 2**31 - 1):
+        assert_close(
+            frequencies(logits, top_p=0.7, top_k=top_k, count=2000), torch.tensor([2 / 3, 1 / 3, 0, 0])
+        )
+
+
 def test_min_p_drops_what_is_far_less_likely_than_the_best() -> None:
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
     assert_close(frequencies(logits, min_p=0.25), torch.tensor([0.5, 0.3, 0.15, 0]) / 0.95)
@@ -262,7 +270,11 @@ def reference_kept(logits: Tensor, top_k: int, top_p: float) -> Tensor:
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
-    st.lists(st.tuples(st.sampled_from([-1, 1, 3, 40, 150]), st.floats(0.01, 1.0)), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.sampled_from([-1, 1, 3, 40, 150, 200, 1000]), st.floats(0.01, 1.0)),
+        min_size=1,
+        max_size=4,
+    ),
     st.floats(0.1, 8),
 )
 def test_the_cut_is_right_however_wide_the_nucleus_is(

@@ -177,7 +177,7 @@ def _lowest_kept(scores: Tensor, requests: Sequence[Request], width: int = NUCLE
     """The lowest score [n, 1] that top_k and then top_p keep. What ties with it is kept too, so that nothing
     depends on how a sort happens to break ties."""
     vocabulary = scores.shape[1]
-    ks = [r.params.top_k if r.params.top_k > 0 else vocabulary for r in requests]
+    ks = [r.params.top_k if 0 < r.params.top_k < vocabulary else vocabulary for r in requests]
     width = min(vocabulary, max([width, *(k for k in ks if k < vocabulary)]))
     best = scores.topk(width).values
     k = torch.tensor(ks, device=scores.device)[:, None]
