@@ -80,6 +80,19 @@ def test_positions_and_slots_follow_each_request() -> None:
     plan = Plan.make(spans, PAGE, torch.float32, CPU)
     assert plan.positions.tolist() == [5, 2, 3, 4, 5]
     assert plan.slots.tolist() == [3 * 4 + 1, 7 * 4 + 2, 7 * 4 + 3, 8 * 4, 8 * 4 + 1]
+    assert plan.begun is not None and plan.begun.tolist() == [8]
+
+
+def test_pages_that_are_begun_and_not_filled_are_known() -> None:
+    def begun(*spans: tuple[int, int]) -> list[int] | None:
+        pages = array("i", [7, 8, 9])
+        plan = Plan.make([Span(*span, pages) for span in spans], PAGE, torch.float32, CPU)
+        return None if plan.begun is None else plan.begun.tolist()
+
+    assert begun((3, 1), (7, 1)) == begun((1, 2)) == begun((0, 8)) == begun((5, 3)) is None
+    assert begun((0, 1)) == begun((0, 3)) == [7]
+    assert begun((4, 1)) == begun((1, 4)) == begun((0, 7)) == begun((4, 3)) == [8]
+    assert begun((8, 1), (0, 9)) == [9, 9]
 
 
 def test_requests_of_similar_length_share_a_call_and_padding_is_bounded() -> None:

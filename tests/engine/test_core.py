@@ -10,6 +10,7 @@ import torch
 from engine.conftest import Reference
 from engine.driving import GREEDY, answers, finish, random_tokens, step, submit, tiny_core
 from radixway.engine import sampler
+from radixway.engine.attention import CpuAttention, SdpaAttention
 from radixway.engine.core import Core
 from radixway.engine.errors import ContextTooLong, InvalidRequest
 from radixway.engine.request import Output, Request, SamplingParams
@@ -164,6 +165,25 @@ def test_a_model_that_computes_no_numbers_ends_its_answers_in_words(reference: M
         (output,) = outputs_of(core, random_tokens(12), params)
         assert output.finish is not None and output.finish.type == "abort"
         assert output.finish.message is not None and "not a number" in output.finish.message
+
+
+@pytest.mark.parametrize("attention", [CpuAttention, SdpaAttention])
+def test_a_prompt_that_gives_no_numbers_harms_nobody_before_or_after_it(
+    reference: Make, attention: type[CpuAttention] | type[SdpaAttention]
+) -> None:
+    path, _ = reference("llama")
+    prompts = [random_tokens(length, seed=length, vocabulary=319) for length in (3, 9, 14)]
+    expected = answers(tiny_core(path), prompts)
+    core = tiny_core(path, kv_tokens=64)
+    core.runner._attention = attention(core.runner._attention._store)  # type: ignore[attr-defined]
+    core.runner.model.embedding[319] = torch.nan
+    bystander = submit(core, prompts[0])
+    for _ in range(4):
+        submit(core, [319] * 15, SamplingParams(temperature=0, max_tokens=1))
+    assert sum(o.finish.type == "abort" for o in finish(core) if o.finish is not None) == 4
+    assert list(bystander.tokens[3:]) == expected[0]
+    core.flush_cache()
+    assert answers(core, prompts) == expected
 
 
 class Letters:

@@ -66,6 +66,8 @@ class Plan:
     """[T] int64: each row's place in its own request."""
     slots: Tensor
     """[T] int64: where in the store each row's key and value go."""
+    begun: Tensor | None
+    """The pages that this step begins and does not fill: what others left in their rest must be numbers."""
     singles: list[Singles]
     chunks: list[Chunk]
 
@@ -81,19 +83,23 @@ class Plan:
         starts = np.concatenate(([0], np.cumsum(lengths)))
         positions = np.arange(starts[-1]) + np.repeat([s.before for s in spans] - starts[:-1], lengths)
         slots = np.empty_like(positions)
-        singles, chunks = [], []
+        singles, chunks, begun = [], [], []
         for at, span in zip(starts, spans, strict=False):
             rows = slice(at, at + span.new)
             pages = np.frombuffer(span.pages, dtype=np.int32)
             slots[rows] = pages[positions[rows] // page_size].astype(np.int64) * page_size
+            full, rest = divmod(span.before + span.new, page_size)
+            if rest and full * page_size >= span.before:
+                begun.append(span.pages[full])
             if span.new > 1:
-                held = -(-(span.before + span.new) // page_size)
+                held = full + bool(rest)
                 chunks.append(Chunk(rows.start, rows.stop, span.before, _tensor(pages[:held], device)))
         slots += positions % page_size
         count = len(spans) - len(chunks)
         for start, stop in _groups([span.before // page_size + 1 for span in spans[:count]]):
             singles.append(_singles(spans[start:stop], start, page_size, dtype, device))
-        return cls(_tensor(positions, device), _tensor(slots, device), singles, chunks)
+        fresh = torch.tensor(begun, device=device) if begun else None
+        return cls(_tensor(positions, device), _tensor(slots, device), fresh, singles, chunks)
 
 
 def _groups(pages: Sequence[int]) -> list[tuple[int, int]]:
@@ -149,6 +155,8 @@ class CpuAttention:
 
     def __call__(self, plan: Plan, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `Attention`."""
+        if plan.begun is not None:
+            self._store.clear(layer, plan.begun)
         self._store.write(layer, plan.slots, k, v)
         out = torch.empty(q.shape, dtype=q.dtype)
         for singles in plan.singles:
@@ -215,6 +223,8 @@ class SdpaAttention:
 
     def __call__(self, plan: Plan, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `Attention`."""
+        if plan.begun is not None:
+            self._store.clear(layer, plan.begun)
         self._store.write(layer, plan.slots, k, v)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         for singles in plan.singles:

@@ -68,6 +68,10 @@ class KVStore:
         keys.index_copy_(1, slots, k.transpose(0, 1))
         values.index_copy_(1, slots, v.transpose(0, 1))
 
+    def clear(self, layer: int, pages: Tensor) -> None:
+        """Zero `pages` [n]: attention multiplies what is in unused places by 0, and 0 * NaN is NaN."""
+        self._layers[layer].index_fill_(2, pages, 0)
+
     def gather(self, layer: int, pages: Tensor) -> Tensor:
         """A copy of `pages` [n] in their order: [2, kv_heads, n * page_size, D]."""
         rows = self._layers[layer].index_select(2, pages)
@@ -82,7 +86,7 @@ class KVStore:
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Zeros that take memory only once they are written (numpy's `calloc`), where the device allows it.
 
-    Numbers they must be: attention multiplies what is in unused places by a weight of 0, and 0 * NaN is NaN.
+    Numbers they must be, see `KVStore.clear`.
     """
     if device.type != "cpu":
         return torch.zeros(size, dtype=dtype, device=device)
