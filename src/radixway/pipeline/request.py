@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from radixway.pipeline.errors import BadRequest
 from radixway.pipeline.reply import Chunks
 from radixway.telemetry import Journal
+
+T = TypeVar("T")
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -49,15 +52,15 @@ class Request:
     def body(self) -> dict[str, Any]:
         """The decoded body, for reading; change it with `edit`. Raises BadRequest if it cannot be decoded."""
         if self._body is None:
-            try:
-                self._body = _decode(self.raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-                raise BadRequest(f"the body is not valid JSON: {error}") from None
+            self._body = _read(_decode, self.raw)
         return self._body
 
     def edit(self, **fields: Any) -> None:
-        """Set top-level fields; `msgspec.UNSET` removes one. The other fields keep their bytes."""
-        parts = _split(self.raw)
+        """Set top-level fields; `msgspec.UNSET` removes one. The other fields keep their bytes.
+
+        Raises BadRequest if the body is no JSON object.
+        """
+        parts = _read(_split, self.raw)
         for name, value in fields.items():
             if value is msgspec.UNSET:
                 parts.pop(name, None)
@@ -65,3 +68,11 @@ class Request:
                 parts[name] = msgspec.Raw(_encode(value))
         self.raw = _encode(parts)
         self._body = None
+
+
+def _read(decode: Callable[[bytes], dict[str, T]], raw: bytes) -> dict[str, T]:
+    # Surfaces look only at the fields they know; what is wrong elsewhere is found here.
+    try:
+        return decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise BadRequest(f"the body is not valid JSON: {error}") from None
