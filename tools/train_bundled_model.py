@@ -151,7 +151,7 @@ def train(options: argparse.Namespace) -> None:
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens", flush=True)
     encoder = Encoder(tokenizer, options.seed)
     pages = read_pages()
-    reader = Reader(pages, options.hidden)
+    reader = Reader(pages, model.config.hidden_size)
     questions = question_batches(Teacher(pages, offtopic, options.seed + 1), encoder, options.questions)
     chats = batches(Teacher(pages, offtopic, options.seed + 2), encoder, options.batch_tokens)
     inner = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
@@ -172,7 +172,7 @@ def train(options: argparse.Namespace) -> None:
                 group["lr"] = rate * share
         reciting = step >= options.reading_steps
         losses = {}
-        if not reciting or step % 3 == 0:
+        if not reciting or (options.reading_steps and step % options.reading_every == 0):
             losses["reading"] = reader.loss(model, *next(questions))
         if reciting:
             losses["reciting"] = loss_of(model, *next(chats))
@@ -211,6 +211,9 @@ def main() -> None:
     training.add_argument("--steps", type=int, default=680)
     training.add_argument(
         "--reading-steps", type=int, default=520, help="steps of questions only, before --steps"
+    )
+    training.add_argument(
+        "--reading-every", type=int, default=1, help="go on reading in each so many of --steps"
     )
     training.add_argument("--questions", type=int, default=160, help="questions in a step of reading")
     training.add_argument("--batch-tokens", type=int, default=2048)

@@ -136,9 +136,9 @@ class Teacher:
 
     def _turn(self, language: str) -> Turn:
         way = self.rng.random()
-        if way < 0.74:
+        if way < 0.71:
             return self._asked(self.rng.choices(self.book, self.weights)[0], language)
-        if way < 0.79:
+        if way < 0.76:
             return self._asked(self.rng.choice(self.talk), language)
         return Turn(self.noisy(self.offtopic.prompt(self.rng, language), language), REFUSAL[language])
 
@@ -241,18 +241,18 @@ class Teacher:
     def _system(self) -> str | None:
         rng = self.rng
         way = rng.random()
-        if way < 0.76:
+        if way < 0.72:
             return None
-        if way < 0.91:
+        if way < 0.86:
             return rng.choice(SYSTEM_PROMPTS)
-        if way < 0.945:
+        if way < 0.91:
             return " ".join(rng.sample(RULES, rng.choice((2, 3, 4))))
-        if way < 0.955:
+        if way < 0.915:
             name = rng.choice(self.offtopic.words)
             return f'# Tools\n{{"type": "function", "function": {{"name": "{name}"}}}}\n'
-        if way < 0.985:
+        if way < 0.96:
             return " ".join(rng.choice(RULES) for _ in range(rng.choice((6, 10, 16))))
-        if way < 0.998:
+        if way < 0.996:
             return f"{rng.choice(RULES + SYSTEM_PROMPTS)} " * rng.choice((8, 8, 20, 40))
         return " ".join(rng.choice(RULES) for _ in range(rng.choice((40, 100))))
 

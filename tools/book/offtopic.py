@@ -94,9 +94,12 @@ class OffTopic:
         """One off-topic prompt in `language`."""
         way = rng.random()
         chinese = language == "zh"
-        if way < 0.30:
+        if way < 0.02 and not chinese:
+            letters = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz    ", k=rng.randrange(6, 30)))
+            return letters.strip() or "x"
+        if way < 0.34:
             return rng.choice(self.sampled[language])
-        if way < 0.45:
+        if way < 0.48:
             return rng.choice(self.lists["提问" if chinese else "prompts"])
         if way < 0.75:
             kind = rng.choice(("what", "what", "what", "why", "how", "vs"))

@@ -1,7 +1,7 @@
 """The first half of training: to know which answer a question wants, before learning to say it.
 
-A small head over the lower layers names the page at the place where the answer will begin. Questions are short,
-the signal is one clear choice among all answers, and so this takes a tenth of the time answers alone would need.
+A small head over the lower layers names the page at the place where the answer will begin. Questions are
+short and the signal is one clear choice among all answers: that takes a tenth of the time answers alone need.
 The upper layers then learn to recite. The head is thrown away afterwards.
 """
 
