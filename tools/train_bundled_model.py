@@ -1,6 +1,6 @@
 """Trains the guide, the small demonstration model that ships with Radixway, and says how good it is.
 
-    python tools/train_bundled_model.py train [--reading-steps 520] [--steps 680] [--threads 1] [--out DIR]
+    python tools/train_bundled_model.py train [--reading-steps 900] [--steps 1200] [--threads 1] [--out DIR]
     python tools/train_bundled_model.py evaluate [--model DIR] [--json FILE]
     python tools/train_bundled_model.py ask "What is a radix tree?" [--system TEXT]
 
@@ -208,9 +208,9 @@ def main() -> None:
     training.add_argument(
         "--resume", type=Path, metavar="DIR", help="go on from these weights and their tokenizer"
     )
-    training.add_argument("--steps", type=int, default=680)
+    training.add_argument("--steps", type=int, default=1200)
     training.add_argument(
-        "--reading-steps", type=int, default=520, help="steps of questions only, before --steps"
+        "--reading-steps", type=int, default=900, help="steps of questions only, before --steps"
     )
     training.add_argument(
         "--reading-every", type=int, default=1, help="go on reading in each so many of --steps"
@@ -220,7 +220,7 @@ def main() -> None:
     training.add_argument("--rate", type=float, default=0.01)
     training.add_argument("--layers", type=int, default=3)
     training.add_argument("--hidden", type=int, default=384)
-    training.add_argument("--intermediate", type=int, default=512)
+    training.add_argument("--intermediate", type=int, default=640)
     training.add_argument("--threads", type=int, default=1)
     training.add_argument("--seed", type=int, default=1)
     training.add_argument("--save-every", type=int, default=100)

@@ -75,7 +75,7 @@ class Teacher:
         rng = self.rng
         kind = page.kind
         wordings = page.wordings[language]
-        if kind == "fact" or (templates is None and wordings and rng.random() < 0.5):
+        if kind == "fact" or (templates is None and wordings and rng.random() < 0.6):
             return rng.choice(wordings)
         if templates is None and kind == "what" and rng.random() < 0.12:
             # No page says why or how: then what it is comes closest.

@@ -9,8 +9,8 @@
     vs> a; a2 ~ b; b2 || 甲 ~ 乙          a comparison
     a> English answer || 中文回答         the answer of fact>, do> and vs>
 
-`wordings.txt` adds more wordings by the page's key. Of every list of four wordings or more on the pages
-themselves the last is held out: asked in the evaluation, never trained on.
+`wordings.txt` adds more wordings by the page's key. Of every list of four wordings or more on the pages, and
+of eight or more in `wordings.txt`, the last is held out: asked in the evaluation, never trained on.
 """
 
 from dataclasses import dataclass, field
@@ -42,14 +42,18 @@ def _both(text: str) -> tuple[str, str]:
     return english.strip(), chinese.strip()
 
 
+def _by_language(wordings: list[str]) -> dict[str, list[str]]:
+    chinese = [wording for wording in wordings if is_chinese(wording)]
+    return {"en": [wording for wording in wordings if wording not in chinese], "zh": chinese}
+
+
 def _list(text: str, separator: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
 def is_chinese(text: str) -> bool:
-    """Whether an answer to `text` should be Chinese."""
-    chinese = sum("一" <= letter <= "鿿" for letter in text)
-    return chinese >= 2 and chinese * 4 >= sum(letter.isalpha() for letter in text)
+    """Whether an answer to `text` should be Chinese: English terms are mixed in, seldom the reverse."""
+    return any("一" <= letter <= "鿿" for letter in text)
 
 
 def read_pages() -> list[Page]:
@@ -61,8 +65,15 @@ def read_pages() -> list[Page]:
     for line in (HERE / "wordings.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             key, _, wordings = line.partition("::")
-            for wording in _list(wordings, "|"):
-                by_key[key.strip()].wordings["zh" if is_chinese(wording) else "en"].append(wording)
+            page = by_key[key.strip()]
+            for language, told in _by_language(_list(wordings, "|")).items():
+                if len(told) >= 8:
+                    page.held_out[language].append(told.pop())
+                page.wordings[language] += told
+    held_out = {wording for page in pages for wordings in page.held_out.values() for wording in wordings}
+    for page in pages:
+        for language in LANGUAGES:
+            page.wordings[language] = [text for text in page.wordings[language] if text not in held_out]
     keys = [page.key for page in pages]
     doubled = {key for key in keys if keys.count(key) > 1}
     if doubled:
