@@ -63,6 +63,11 @@ def test_config_check_names_every_mistake_by_line(tmp_path):
     assert "bad.yaml:2: gateway.port" in told.stderr
     assert "bad.yaml:3: gateway.prot" in told.stderr
     assert "Traceback" not in told.stderr
+    path.write_text("gateway: 5\nengine: []\n")
+    told = radixway("config", "check", str(path))
+    assert told.returncode == 2
+    assert "bad.yaml:1: gateway: " in told.stderr
+    assert "bad.yaml:2: engine: " in told.stderr
     path.write_text("gateway: {port: 1}\n")
     assert radixway("config", "check", str(path)).returncode == 0
 

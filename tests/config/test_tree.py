@@ -38,6 +38,12 @@ MISTAKES = [
     ("gateway: [\n", "not valid YAML"),
     ("- 1\n", ":1: the file must be a mapping"),
     ("gateway: {port: x}\ntelemetry: {log_level: loud}\n", ":2: telemetry.log_level: "),
+    ("engine: {}\ngateway: 5\n", ":2: gateway: this must be a mapping"),
+    ("engine: []\n", ":1: engine: this must be a mapping"),
+    ("workers: 3\n", ":1: workers: this must be a list"),
+    ("routing: {model_policies: 3}\n", ":1: routing.model_policies: this must be a mapping"),
+    ("routing:\n  health: 3\n", ":2: routing.health: this must be a mapping"),
+    ("nonsense:\n", ":1: nonsense: there is no such key"),
 ]
 
 
@@ -46,6 +52,24 @@ def test_a_mistake_is_told_with_its_line(tmp_path, text, told):
     with pytest.raises(ConfigError) as caught:
         load_config(write(tmp_path, text))
     assert told in str(caught.value)
+
+
+def test_a_section_that_is_no_mapping_is_told_even_when_a_key_of_it_is_given_elsewhere(tmp_path, monkeypatch):
+    below = {"gateway": {"port": 1}}
+    with pytest.raises(ConfigError, match=":1: gateway: this must be a mapping"):
+        load_config(write(tmp_path, "gateway: 5\n"), below)
+    monkeypatch.setenv("RADIXWAY__GATEWAY", "5")
+    with pytest.raises(ConfigError, match="environment: RADIXWAY__GATEWAY: .* a mapping"):
+        load_config(write(tmp_path, "gateway: {port: 2}\n"), below)
+    monkeypatch.delenv("RADIXWAY__GATEWAY")
+    monkeypatch.setenv("RADIXWAY__GATEWAY__PORT__LOW", "5")
+    with pytest.raises(ConfigError, match=r"gateway\.port: "):
+        load_config(write(tmp_path, "gateway: {port: 2}\n"))
+
+
+def test_a_section_whose_keys_are_all_commented_out_is_empty(tmp_path):
+    path = write(tmp_path, "gateway:\n  # port: 1\nworkers:\nrouting:\n")
+    assert load_config(path) == load_config()
 
 
 def test_a_mistake_in_the_environment_is_told_with_its_variable(monkeypatch):

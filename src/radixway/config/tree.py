@@ -24,6 +24,14 @@ ENV_PREFIX = "RADIXWAY__"
 
 _Place = tuple[str | int, ...]
 
+_IN_WORDS = {
+    "extra_forbidden": "there is no such key",
+    "model_type": "this must be a mapping of keys",
+    "dict_type": "this must be a mapping of keys",
+    "tuple_type": "this must be a list",
+}
+"""Kinds of mistakes that pydantic tells in Python's words."""
+
 
 class Config(BaseSettings):
     """The effective configuration. Build it with `load_config`."""
@@ -92,6 +100,9 @@ def _read_yaml(path: Path, lines: dict[_Place, int]) -> dict[str, Any]:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise ConfigError(f"{path}:1: the file must be a mapping of sections")
+    for name in Config.model_fields:
+        if name in tree and tree[name] is None:  # all its keys are commented out
+            del tree[name]
     return tree
 
 
@@ -125,7 +136,12 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        if old is None or not isinstance(value, Mapping):
+            merged[key] = value
+        elif isinstance(old, Mapping):
+            merged[key] = _merge(old, value)
+        else:
+            merged[key] = (old, value)  # one of them is a mistake: valid as neither, it is told
     return merged
 
 
@@ -143,7 +159,6 @@ def _explain(error: ValidationError, path: Path | None, lines: Mapping[_Place, i
             where = f"{path}:{line}"
         else:
             where = "configuration"
-        text = "there is no such key" if mistake["type"] == "extra_forbidden" else mistake["msg"]
-        text = text.removeprefix("Value error, ")
+        text = _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
         told.append(f"{where}: {key}: {text}")
     return told
