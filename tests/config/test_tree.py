@@ -47,11 +47,52 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), MISTAKES)
+NOT_YAML = [
+    ("gateway:\n  port: 2020-13-45\n", ":2: not valid YAML: this is no timestamp"),
+    ("gateway:\n  port: !!int 'abc'\n", ":2: not valid YAML: this is no int"),
+    ("gateway: {port: !!int ''}\n", ":1: not valid YAML: this is no int"),
+    ("engine: {seed: 0b_}\n", ":1: not valid YAML: this is no int"),
+    ("engine: {radix_cache: !!bool perhaps}\n", ":1: not valid YAML: this is no bool"),
+    ("gateway: {host: !!timestamp soon}\n", ":1: not valid YAML: this is no timestamp"),
+    ("gateway: {host: !mine x}\n", ":1: not valid YAML: could not determine a constructor"),
+    ('gateway: {host: "\\UFFFFFFFF"}\n', ": not valid YAML: "),
+    ("gateway:\n  port: 1\n  port: 2\n", ":3: not valid YAML: the key port comes twice"),
+    ("gateway: {? !!str {=: prot} : x}\n", "gateway.prot: there is no such key"),
+    ("gateway: " + "[" * 5000, ": it is nested too deeply"),
+    ("engine: &e {model: *e}\n", ":1: engine.model: "),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), MISTAKES + NOT_YAML)
 def test_a_mistake_is_told_with_its_line(tmp_path, text, told):
     with pytest.raises(ConfigError) as caught:
         load_config(write(tmp_path, text))
     assert told in str(caught.value)
+
+
+def test_a_file_of_anchors_within_anchors_is_told_without_unfolding_them(tmp_path):
+    lines = ["a0: &a0 {}", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60))]
+    with pytest.raises(ConfigError, match=":60: a59: there is no such key"):
+        load_config(write(tmp_path, "\n".join(lines)))
+
+
+@pytest.mark.parametrize("content", [b"\x7fELF\0\0", b"gateway: {host: caf\xe9}", b"a: \0"])
+def test_a_file_that_is_no_text_is_told_in_one_line(tmp_path, content):
+    path = tmp_path / "radixway.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"^.*radixway\.yaml: .*$"):
+        load_config(path)
+
+
+def test_a_directory_is_no_file(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read .*: Is a directory"):
+        load_config(tmp_path)
+
+
+def test_keys_of_a_merged_mapping_are_told_by_their_line(tmp_path):
+    text = "gateway: &shared\n  port: 1\nengine:\n  <<: *shared\n  seed: 2\n"
+    with pytest.raises(ConfigError, match=":2: engine.port: there is no such key"):
+        load_config(write(tmp_path, text))
 
 
 def test_a_section_that_is_no_mapping_is_told_even_when_a_key_of_it_is_given_elsewhere(tmp_path, monkeypatch):
@@ -65,6 +106,11 @@ def test_a_section_that_is_no_mapping_is_told_even_when_a_key_of_it_is_given_els
     monkeypatch.setenv("RADIXWAY__GATEWAY__PORT__LOW", "5")
     with pytest.raises(ConfigError, match=r"gateway\.port: "):
         load_config(write(tmp_path, "gateway: {port: 2}\n"))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "~\n"])
+def test_an_empty_file_says_nothing(tmp_path, text):
+    assert load_config(write(tmp_path, text)) == load_config()
 
 
 def test_a_section_whose_keys_are_all_commented_out_is_empty(tmp_path):

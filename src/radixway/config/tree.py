@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
 
 from radixway.config.engine import EngineConfig
 from radixway.config.sections import (
@@ -68,53 +70,79 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
-    lines: dict[_Place, int] = {}
-    merged: dict[str, Any] = {}
-    if path is not None:
-        merged = _read_yaml(path, lines)
-    merged = _merge(merged, _read_environment())
+    tree, root = _read_yaml(path) if path is not None else ({}, None)
+    merged = _merge(tree, _read_environment())
     merged = _merge(merged, overrides or {})
     try:
         return Config(**merged)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(error, path, lines))) from None
+        raise ConfigError("\n".join(_explain(error, path, root))) from None
 
 
-def _read_yaml(path: Path, lines: dict[_Place, int]) -> dict[str, Any]:
+def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
+    """The tree of a file, and the nodes that know its lines."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"cannot read {path}: {reason}") from None
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        tree = yaml.safe_load(text)
-        _note_lines(node, (), lines)
+        loader = _Loader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        tree = None if root is None else loader.construct_document(root)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
     except RecursionError:
-        raise ConfigError(f"{path}: a part of the file contains itself") from None
-    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
+        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise ConfigError(f"{where}: not valid YAML: {what}") from None
     if tree is None:
-        return {}
+        return {}, None
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise ConfigError(f"{path}:1: the file must be a mapping of sections")
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
             del tree[name]
-    return tree
+    return tree, root
 
 
-def _note_lines(node: yaml.Node | None, at: _Place, lines: dict[_Place, int]) -> None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            lines[(*at, key.value)] = key.start_mark.line + 1
-            _note_lines(value, (*at, key.value), lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            lines[(*at, index)] = value.start_mark.line + 1
-            _note_lines(value, (*at, index), lines)
+class _Loader(yaml.SafeLoader):
+    """Tells two more mistakes by their line: a key that comes twice, and a scalar that is not of its type."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    problem = f"the key {key.value} comes twice"
+                    raise ComposerError(problem=problem, problem_mark=key.start_mark)
+                seen.add(key.value)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError):
+            kind = node.tag.rpartition(":")[2]
+            raise ConstructorError(problem=f"this is no {kind}", problem_mark=node.start_mark) from None
+
+
+def _line_of(at: _Place, node: yaml.Node | None) -> int | None:
+    """Where in the file the longest beginning of `at` stands."""
+    line = None
+    for part in at:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == part]
+        elif isinstance(node, yaml.SequenceNode):
+            found = [(value, value) for index, value in enumerate(node.value) if index == part]
+        else:
+            break
+        if not found:
+            break
+        named, node = found[-1]
+        line = named.start_mark.line + 1
+    return line
 
 
 def _read_environment() -> dict[str, Any]:
@@ -145,14 +173,14 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(error: ValidationError, path: Path | None, lines: Mapping[_Place, int]) -> list[str]:
+def _explain(error: ValidationError, path: Path | None, root: yaml.Node | None) -> list[str]:
     """One line per mistake: where it stands, which key, what is wrong."""
     told = []
     for mistake in error.errors():
         at = mistake["loc"]
         key = ".".join(str(part) for part in at)
         variable = ENV_PREFIX + "__".join(str(part).upper() for part in at)
-        line = next((lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in lines), None)
+        line = _line_of(at, root)
         if any(name.upper() == variable for name in os.environ):
             where = f"environment: {variable}"
         elif line is not None:
