@@ -46,8 +46,7 @@ class SamplingParams:
     seed: int | None = None
     """The same seed, prompt and parameters give the same tokens, whatever else is in the batch.
 
-    Signed and unsigned 64-bit numbers are taken, which count modulo 2**64: so the seeds of n answers may go
-    on from the largest signed one.
+    Signed and unsigned 64-bit numbers are taken; they count modulo 2**64.
     """
     stop: tuple[str, ...] = ()
     """Text that ends the answer; it is cut from the text unless `include_stop`."""

@@ -89,6 +89,11 @@ async def test_n_samples_give_a_list(served: Served) -> None:
     assert len(replies) == 3 and [p.seed for _, p, *_ in served.engine.submitted] == [1, 2, 3]
 
 
+async def test_the_seeds_of_n_samples_go_on_at_0_after_the_largest(served: Served) -> None:
+    await served.post("/generate", {"text": "one", "sampling_params": {"n": 2, "sampling_seed": 2**64 - 1}})
+    assert [p.seed for _, p, *_ in served.engine.submitted] == [2**64 - 1, 0]
+
+
 async def test_logprobs_are_triples_of_logprob_id_and_text(served: Served) -> None:
     body: dict[str, Any] = {"text": "hello", "return_logprob": True, "top_logprobs_num": 2}
     meta = (await served.post("/generate", body)).json()["meta_info"]

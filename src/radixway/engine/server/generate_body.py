@@ -8,7 +8,13 @@ import msgspec
 
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.prompts import split_prompts
-from radixway.engine.server.sampling import MOST_ANSWERS, MOST_CHOICES, stop_strings, unsupported
+from radixway.engine.server.sampling import (
+    MOST_ANSWERS,
+    MOST_CHOICES,
+    choice_seed,
+    stop_strings,
+    unsupported,
+)
 from radixway.web import BadBody
 
 T = TypeVar("T")
@@ -179,7 +185,7 @@ def _sampling_params(
         presence_penalty=given.presence_penalty or 0.0,
         frequency_penalty=given.frequency_penalty or 0.0,
         repetition_penalty=1.0 if given.repetition_penalty is None else given.repetition_penalty,
-        seed=None if given.sampling_seed is None else given.sampling_seed + sample,
+        seed=choice_seed(given.sampling_seed, sample),
         stop=stop_strings(given.stop, param="sampling_params.stop"),
         stop_token_ids=frozenset(given.stop_token_ids or ()),
         ignore_eos=bool(given.ignore_eos),

@@ -109,7 +109,7 @@ def sampling_params(
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
         repetition_penalty=_given(body.repetition_penalty, defaults.repetition_penalty),
-        seed=None if body.seed is None else body.seed + choice,
+        seed=choice_seed(body.seed, choice),
         stop=stop_strings(body.stop),
         stop_token_ids=frozenset(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
@@ -118,6 +118,13 @@ def sampling_params(
         skip_special_tokens=_given(body.skip_special_tokens, True),
         include_stop=bool(body.include_stop_str_in_output),
     )
+
+
+def choice_seed(seed: int | None, choice: int) -> int | None:
+    """The seed of one of n answers: they count on from the given one, modulo 2**64."""
+    if seed is None or choice == 0:  # as it was given: whether it is a 64-bit number is still to be checked
+        return seed
+    return (seed + choice) % 2**64
 
 
 def check_choices(body: SamplingBody) -> int:
