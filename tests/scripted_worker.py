@@ -66,6 +66,8 @@ class ScriptedWorker:
     behaviour: Behaviour = answer_ok
     requests: list[Exchange] = field(default_factory=list)
     url: str = ""
+    deaf: bool = False
+    """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a peer closed its connection."""
     _server: asyncio.Server | None = None
@@ -90,6 +92,9 @@ class ScriptedWorker:
         try:
             while (exchange := await _read(reader, writer)) is not None:
                 if exchange.path == "/health":
+                    if self.deaf:
+                        await exchange.until_peer_leaves()
+                        return
                     await exchange.reply(200, b"{}")
                 elif exchange.path == "/v1/models":
                     listing = {"object": "list", "data": [{"id": name} for name in self.models]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
 from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
@@ -27,7 +27,7 @@ from radixway.surfaces import (
 )
 from radixway.telemetry import JournalBook, Metrics
 from radixway.transports import Dispatch, HttpProbe, HttpTransport
-from radixway.web import HttpError, Receive, Scope, Send, limited
+from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/v1/chat/completions": ChatCompletions,
@@ -48,8 +48,14 @@ class Gateway:
         self._middlewares = load_middlewares(
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )
+        self._via = Via()
         self._hot: dict[str, Exchange] = {}
-        self._rest = FastAPI(title="Radixway", version=__version__, redirect_slashes=False)
+        self._rest = FastAPI(
+            title="Radixway",
+            version=__version__,
+            redirect_slashes=False,
+            dependencies=[Depends(self._refuse_loops)],
+        )
         self._rest.add_exception_handler(HttpError, _error_response)
         self._rest.add_exception_handler(HTTPException, _http_error_response)
         self._rest.add_exception_handler(Exception, _defect_response)
@@ -68,10 +74,11 @@ class Gateway:
     async def running(self) -> AsyncIterator[None]:
         """Connect the rooms and watch the workers; at the end, let go of them."""
         config = self.config
-        transport = HttpTransport()
+        transport = HttpTransport(self._via)
         probe = HttpProbe(transport.session, config.routing.health.timeout_s)
         self.registry.on_remove.append(transport.forget)
         health = HealthMonitor(self.registry, probe, config.routing.health)
+        health.on_silence.append(transport.break_stuck)
         dispatch = Dispatch(self.registry, Selector(config.routing), transport, health)
         pipeline = Pipeline(self._middlewares, dispatch)
         for path, surface in HOT_PATHS.items():
@@ -80,6 +87,7 @@ class Gateway:
                 pipeline,
                 self.metrics,
                 self.journals,
+                self._via,
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
@@ -94,6 +102,9 @@ class Gateway:
         finally:
             await health.close()
             await transport.close()
+
+    def _refuse_loops(self, request: HttpRequest) -> None:
+        self._via.check(request.scope)
 
     def _publish_loads(self) -> None:
         workers = self.registry

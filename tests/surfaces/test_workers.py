@@ -51,6 +51,14 @@ async def test_a_bad_worker_is_refused_with_the_field_named():
         assert (await gateway.post("/remove_worker", {"url": "http://never"}))[0] == 404
 
 
+async def test_an_api_key_that_fits_in_no_header_is_refused_without_being_repeated():
+    async with running_gateway() as gateway:
+        body = {"url": "http://a", "api_key": "hush\r\nx-evil: 1"}
+        status, told, _ = await gateway.post("/add_worker", body)
+        assert (status, told["error"]["param"]) == (400, "api_key")
+        assert "hush" not in told["error"]["message"]
+
+
 async def test_admin_calls_need_the_key_when_one_is_configured():
     async with running_gateway(gateway={"admin_key": "hush"}) as gateway:
         for path in ("/add_worker", "/remove_worker", "/drain_worker", "/flush_cache"):

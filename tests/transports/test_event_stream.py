@@ -9,17 +9,27 @@ from hypothesis import strategies as st
 from radixway.config import WorkerSection
 from radixway.pipeline import StreamBroken
 from radixway.routing import Lease, Worker
+from radixway.transports import event_stream
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost
 
 
 class NoConnection:
+    """What an Answer needs of its connection."""
+
     class transport:  # noqa: N801 - stands for one
         pause_reading = resume_reading = abort = staticmethod(lambda: None)
 
+    answer: Answer
+
+    def break_off(self, reason):
+        self.answer.end(Lost(reason))
+        self.answer.wake()
+
 
 def stream() -> tuple[Answer, EventStream]:
-    answer = Answer(NoConnection())
+    connection = NoConnection()
+    answer = connection.answer = Answer(connection)
     lease = Lease(Worker(WorkerSection(url="http://w")), stream=True)
     return answer, EventStream(answer, "w", lease)
 
@@ -123,3 +133,23 @@ async def test_closing_gives_the_lease_back_once():
     await chunks.aclose()
     await chunks.aclose()
     assert (worker.load.requests, worker.load.streams) == (0, 0)
+
+
+async def test_an_event_without_end_breaks_the_stream(monkeypatch):
+    monkeypatch.setattr(event_stream, "LARGEST_EVENT_BYTES", 1000)
+    answer, chunks = stream()
+    sent: list[bytes] = []
+
+    async def send(chunk: bytes) -> None:
+        sent.append(chunk)
+
+    passing = asyncio.ensure_future(chunks.pass_on(send))
+    await asyncio.sleep(0)
+    answer.add(b"data: a\n\ndata: ")
+    answer.wake()
+    for _ in range(30):
+        answer.add(b"x" * 100)
+        answer.wake()
+    with pytest.raises(StreamBroken, match="more than 1000 bytes"):
+        await passing
+    assert sent == [b"data: a\n\n"]

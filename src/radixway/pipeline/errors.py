@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from radixway.pipeline.reply import Reply
 from radixway.web import HttpError
 
 FailureReason = Literal["unreachable", "disconnected", "unavailable"]
-"""Why a worker failed a request: no connection, connection lost, or its own word (502, 503)."""
+"""Why a worker failed a request: no connection, connection lost, or its own word (429, 502, 503, 508)."""
 
 
 class GatewayError(HttpError):
@@ -48,16 +49,18 @@ class NoWorkers(GatewayError):
 
 
 class WorkerFailed(GatewayError):
-    """A worker could not be reached or broke off before the first byte of its answer."""
+    """A worker was not reached, broke off before the first byte of its answer, or said that it cannot."""
 
     status = 502
     code = "worker_failed"
     retry_after_s = 1
 
-    def __init__(self, worker: str, reason: FailureReason, detail: str) -> None:
+    def __init__(self, worker: str, reason: FailureReason, detail: str, said: Reply | None = None) -> None:
         super().__init__(f"worker {worker} failed before it answered ({reason}): {detail}")
         self.worker = worker
         self.reason: FailureReason = reason
+        self.said = said
+        """Its own words, for the client when nobody else can answer either."""
 
 
 class StreamBroken(GatewayError):

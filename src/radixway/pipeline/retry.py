@@ -14,7 +14,8 @@ class Retry:
     """Nothing has reached the client yet, so the request can be given to another worker as it is.
 
     The dispatch prefers workers that are not in `request.tried`. Another worker is asked at once; where there
-    is none left, the next round waits a little, because a worker that restarts needs a moment.
+    is none left, the next round waits a little, because a worker that restarts needs a moment. The number of
+    attempts is small on purpose: a request that kills workers must not be carried to every one of them.
     """
 
     def __init__(self, services: Services) -> None:
@@ -24,7 +25,7 @@ class Retry:
         self._metrics = services.metrics
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises the last WorkerFailed when every attempt failed."""
+        """The answer; when every attempt failed, what the last worker said, or its WorkerFailed is raised."""
         failure: WorkerFailed | None = None
         for attempt in range(self._attempts):
             if failure is not None:
@@ -43,4 +44,6 @@ class Retry:
             if not elsewhere and attempt + 1 < self._attempts:
                 await asyncio.sleep(self._backoff_s * 2**attempt)
         assert failure is not None
+        if failure.said is not None:
+            return failure.said
         raise failure

@@ -1,5 +1,6 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
 
+from radixway.routing.doubts import Doubts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.ledger import Lease
 from radixway.routing.registry import Registry
@@ -8,6 +9,7 @@ from radixway.routing.worker import Findings, Load, Worker, WorkerState
 
 __all__ = [
     "Choice",
+    "Doubts",
     "Findings",
     "HealthMonitor",
     "Lease",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Protocol
@@ -44,6 +45,8 @@ class HealthMonitor:
         self._config = config
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
         self._nudges: dict[Worker, asyncio.Event] = {}
+        self.on_silence: list[Callable[[Worker], None]] = []
+        """Called at every failed probe of a worker that is taken out."""
         registry.on_add.append(self._watch)
         registry.on_remove.append(self._unwatch)
         for worker in registry:
@@ -129,3 +132,6 @@ class HealthMonitor:
         if worker.state is WorkerState.READY and worker.failures >= self._config.failure_threshold:
             log.warning("worker %s is down: %s", worker.name, failure)
             self._registry.set_state(worker, WorkerState.DOWN)
+        if worker.failures >= self._config.failure_threshold:
+            for tell in self.on_silence:
+                tell(worker)

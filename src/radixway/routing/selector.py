@@ -20,17 +20,16 @@ class Choice:
     policy: str
     candidates: Sequence[Worker]
     costs: Sequence[float]
-    """Beside `candidates`; empty when there was only one."""
+    """Beside `candidates`."""
 
     def explain(self) -> dict[str, object]:
         """For the journal. A candidate that the policy left out costs None."""
-        costs = self.costs or [0.0]
         return {
             "worker": self.worker.name,
             "policy": self.policy,
             "costs": {
                 worker.name: cost if isfinite(cost) else None
-                for worker, cost in zip(self.candidates, costs, strict=True)
+                for worker, cost in zip(self.candidates, self.costs, strict=True)
             },
         }
 
@@ -48,8 +47,6 @@ class Selector:
     def pick(self, request: Request, candidates: Sequence[Worker]) -> Choice:
         """The cheapest of `candidates` (at least one)."""
         policy = self._by_model.get(request.model, self._default)
-        if len(candidates) == 1:
-            return Choice(candidates[0], policy.name, candidates, ())
         costs = policy.costs(request, candidates)
         cheapest = min(costs)
         tied = [worker for worker, cost in zip(candidates, costs, strict=True) if cost == cheapest]

@@ -65,7 +65,7 @@ def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> API
         """Prometheus text."""
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
-    @router.get("/explain/{request_id}")
+    @router.get("/explain/{request_id:path}")
     async def explain(request_id: str) -> dict[str, Any]:
         """Every step and decision of a recent request, by its `x-request-id`."""
         journal = book.find(request_id)

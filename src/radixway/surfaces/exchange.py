@@ -20,6 +20,7 @@ from radixway.web import (
     Receive,
     Scope,
     Send,
+    Via,
     read_body,
     request_id_of,
 )
@@ -57,6 +58,7 @@ class Exchange:
         pipeline: Pipeline,
         metrics: Metrics,
         book: JournalBook,
+        via: Via,
         *,
         max_body_bytes: int,
         timeout_s: float,
@@ -65,6 +67,7 @@ class Exchange:
         self._pipeline = pipeline
         self._metrics = metrics
         self._book = book
+        self._via = via
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
 
@@ -112,10 +115,11 @@ class Exchange:
         )
 
     async def _read(self, request: Request, scope: Scope, receive: Receive) -> None:
-        """Fill in what the body says. Raises BadBody, MethodNotAllowed, ClientGone."""
+        """Fill in what the body says. Raises BadBody, MethodNotAllowed, LoopDetected, ClientGone."""
         if scope["method"] not in self._surface.methods:
             allowed = ", ".join(self._surface.methods)
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
+        self._via.check(scope)
         raw = await read_body(scope, receive, self._max_body_bytes)
         model, stream = self._surface.read(raw)
         request.raw, request.model, request.stream = raw, model, stream
@@ -200,7 +204,7 @@ _STRIPPED = (
 )
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
-_PASSED = frozenset({b"accept", b"traceparent", b"tracestate"})
+_PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 
 
 def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[bytes, bytes], ...]]:

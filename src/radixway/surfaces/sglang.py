@@ -22,7 +22,11 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
         for worker in registry.candidates(None):
             try:
                 status, kind, body = await transport.call(
-                    worker, request.method, request.url.path, await request.body()
+                    worker,
+                    request.method,
+                    request.url.path,
+                    await request.body(),
+                    via=request.headers.get("via"),
                 )
             except GatewayError:
                 continue
@@ -35,21 +39,23 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
         router.add_api_route(path, ask_one, methods=["POST"])
 
     @router.api_route("/flush_cache", methods=["GET", "POST"], dependencies=[Depends(access)])
-    async def flush_cache() -> Response:
+    async def flush_cache(request: Request) -> Response:
         """Empty every ready worker's prefix cache. 200 if all of them did, 502 otherwise."""
         workers = [worker for worker in registry if worker.state is WorkerState.READY]
         if not workers:
             raise NoWorkers("no worker can answer now")
-        done = await asyncio.gather(*(_flush(transport, worker) for worker in workers))
+        done = await asyncio.gather(
+            *(_flush(transport, worker, request.headers.get("via")) for worker in workers)
+        )
         outcome = {worker.url: flushed for worker, flushed in zip(workers, done, strict=True)}
         return JSONResponse({"success": all(done), "workers": outcome}, 200 if all(done) else 502)
 
     return router
 
 
-async def _flush(transport: HttpTransport, worker: Worker) -> bool:
+async def _flush(transport: HttpTransport, worker: Worker, via: str | None) -> bool:
     try:
-        status, _, _ = await transport.call(worker, "POST", "/flush_cache", b"")
+        status, _, _ = await transport.call(worker, "POST", "/flush_cache", via=via)
     except GatewayError:
         return False
     return status == 200

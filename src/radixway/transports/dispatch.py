@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
 from radixway.pipeline import ModelNotFound, NoWorkers, Reply, Request, WorkerFailed
-from radixway.routing import HealthMonitor, Lease, Registry, Selector, Worker
+from radixway.routing import Doubts, HealthMonitor, Lease, Registry, Selector, Worker
 from radixway.transports.http import HttpTransport
 
 ANY_MODEL = "auto"
@@ -18,6 +20,8 @@ class Dispatch:
     def __init__(
         self, registry: Registry, selector: Selector, transport: HttpTransport, health: HealthMonitor
     ) -> None:
+        self._doubts = Doubts()
+        registry.on_remove.append(self._doubts.clear)
         self._registry = registry
         self._selector = selector
         self._transport = transport
@@ -40,19 +44,31 @@ class Dispatch:
         try:
             reply = await self._transport.send(request, worker, lease)
         except WorkerFailed as failure:
-            self._health.suspect(worker, gone=failure.reason == "unreachable")
+            if failure.said is None:
+                self._health.suspect(worker, gone=failure.reason == "unreachable")
+                self._doubts.raise_about(worker)
             raise
+        self._doubts.clear(worker)
         request.journal.add("answer", worker=worker.name, status=reply.status)
         return reply
 
-    def _candidates(self, request: Request) -> tuple[Worker, ...]:
+    def _candidates(self, request: Request) -> Sequence[Worker]:
         model = None if request.model == ANY_MODEL else request.model
         ready = self._registry.candidates(model)
         if not ready:
             if model is not None and self._registry.surely_lacks(model):
                 raise ModelNotFound(model)
-            raise NoWorkers("no worker can answer now" + (f" for the model {model!r}" if model else ""))
+            raise NoWorkers(_nobody(self._registry, model))
         request.known_model = request.model or "default"
-        if not request.tried:
-            return ready
-        return tuple(worker for worker in ready if worker.name not in request.tried) or ready
+        if request.tried:
+            ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
+        return self._doubts.trusted(ready)
+
+
+def _nobody(registry: Registry, model: str | None) -> str:
+    """Why there is no candidate, as far as is known: an unknown model may be a silent worker's."""
+    message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
+    if model is None or model in registry.models():
+        return message
+    silent = [worker.name for worker in registry if not worker.models]
+    return message + (f"; not yet heard from: {', '.join(silent)}" if silent else "")

@@ -15,6 +15,9 @@ SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n")
 
+LARGEST_EVENT_BYTES = 64 * 2**20
+"""An event that grows beyond this ends the stream: it has to be held in memory until it is whole."""
+
 
 class EventStream(Chunks):
     """The events of one answer.
@@ -27,7 +30,9 @@ class EventStream(Chunks):
         self._answer = answer
         self._worker = worker
         self._lease = lease
-        self._held = b""
+        self._held = bytearray()
+        self._searched = 0
+        """No blank line ends before this place in what is held."""
         self._slow: asyncio.Task[None] | None = None
 
     async def begin(self) -> bool:
@@ -36,7 +41,8 @@ class EventStream(Chunks):
             if self._answer.complete:
                 return False
             await self._answer.wait()
-        self._held = first + self._held
+        self._held[:0] = first
+        self._searched = 0
         return True
 
     def __aiter__(self) -> Self:
@@ -81,11 +87,15 @@ class EventStream(Chunks):
         chunk = self._answer.take()
         if not self._held and chunk.endswith(_BLANK_LINES):
             return chunk
-        chunk = self._held + chunk
-        found = max(chunk.rfind(line) + len(line) if line in chunk else 0 for line in _BLANK_LINES)
-        end = len(chunk) if self._answer.complete else found
-        self._held = chunk[end:]
-        return chunk[:end]
+        held = self._held
+        held += chunk
+        end = len(held) if self._answer.complete else _end_of_events(held, self._searched)
+        taken = bytes(held[:end])
+        del held[:end]
+        self._searched = max(0, len(held) - 3)  # a blank line may have begun there
+        if len(held) > LARGEST_EVENT_BYTES:
+            self._answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+        return taken
 
     def _push(self) -> None:
         """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
@@ -106,7 +116,7 @@ class EventStream(Chunks):
                 return
         if self._answer.complete:
             self._ended.set_result(None)
-        elif self._answer.error is not None:
+        elif self._answer.error is not None and not self._ended.done():
             self._ended.set_exception(StreamBroken(self._worker, str(self._answer.error)))
 
     async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
@@ -119,6 +129,11 @@ class EventStream(Chunks):
         else:
             self._slow = None
             self._push()
+
+
+def _end_of_events(text: bytearray, start: int) -> int:
+    """Where the last blank line from `start` on ends; 0 if there is none."""
+    return max(at + len(line) if (at := text.rfind(line, start)) >= 0 else 0 for line in _BLANK_LINES)
 
 
 @types.coroutine

@@ -11,27 +11,37 @@ from yarl import URL
 
 from radixway.pipeline import FailureReason, Reply, Request, WorkerFailed
 from radixway.routing import Lease, Worker
+from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost, Origin
+from radixway.web import Via
 
 # uvicorn, which most workers run on, closes idle connections after 5 s: let go before it does.
 _IDLE_S = 4.0
 _CONNECT_S = 5.0
 
-# Its own word that it cannot answer now, though another worker may.
-_UNAVAILABLE = frozenset({502, 503})
+# Its own word that it cannot answer now, though another worker may: too busy, out of order, or (508) a
+# gateway that the request has passed before.
+_UNAVAILABLE = frozenset({429, 502, 503, 508})
 
 _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-# Framing is ours to choose; the rest describes one connection, or names the software behind it.
+# Framing is ours to choose; the rest describes one connection, names the software behind it, or is the
+# worker's word to browsers about a host name that is not its own.
 _DROPPED = frozenset(
     {
+        b"alt-svc",
         b"connection",
         b"keep-alive",
         b"transfer-encoding",
         b"content-length",
         b"date",
         b"server",
+        b"set-cookie",
+        b"strict-transport-security",
+        b"trailer",
+        b"upgrade",
+        b"via",
         b"x-request-id",
     }
 )
@@ -49,11 +59,14 @@ class _Target:
 class HttpTransport:
     """The connections to all workers. Use it inside one event loop; `close` it at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, via: Via) -> None:
         # Requests go over connections of our own; everything rare goes through a client that knows it all.
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"via": via.value.decode("ascii")},
         )
+        self._via = via.value
         self._targets: dict[str, _Target] = {}
 
     async def send(self, request: Request, worker: Worker, lease: Lease) -> Reply:
@@ -65,12 +78,15 @@ class HttpTransport:
         answer: Answer | None = None
         try:
             target = self._targets.get(worker.url) or self._find(worker.url)
-            answer = await target.origin.send(_compose(request, worker, target))
+            answer = await target.origin.send(_compose(request, worker, target, self._via))
             await answer.read_head()
-            if answer.status in _UNAVAILABLE:
-                raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}")
+            if 300 <= answer.status < 400:
+                raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}, a redirect")
             headers = [header for header in answer.headers if header[0] not in _DROPPED]
             reply = Reply(answer.status, headers, worker.name)
+            if answer.status in _UNAVAILABLE:
+                reply.body = await answer.read_all()
+                raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}", said=reply)
             if request.stream and answer.status == 200:
                 events = EventStream(answer, worker.name, lease)
                 request.opened.append(events)
@@ -95,10 +111,22 @@ class HttpTransport:
             raise
 
     async def call(
-        self, worker: Worker, method: str, path: str, body: bytes = b"", *, timeout_s: float = 30
+        self,
+        worker: Worker,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        via: str | None = None,
+        timeout_s: float = 30,
     ) -> tuple[int, str, bytes]:
-        """A single administrative call: status, content type, body. Raises WorkerFailed."""
+        """A single administrative call: status, content type, body. Raises WorkerFailed.
+
+        `via` is what the call that caused this one has passed before.
+        """
         headers = {"content-type": "application/json"}
+        if via:
+            headers["via"] = f"{via}, {self._via.decode('ascii')}"
         if worker.api_key:
             headers["authorization"] = f"Bearer {worker.api_key}"
         try:
@@ -110,9 +138,18 @@ class HttpTransport:
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
                 allow_redirects=False,
             ) as response:
-                return response.status, response.content_type, await response.read()
-        except (aiohttp.ClientError, OSError) as error:
+                return response.status, response.content_type, await read_at_most(response)
+        except (aiohttp.ClientError, OSError, AnswerTooLarge) as error:
             raise WorkerFailed(worker.name, "unreachable", str(error) or type(error).__name__) from error
+
+    def break_stuck(self, worker: Worker) -> None:
+        """A worker answers no probe: do not wait for answers of it that have made no way since the last call.
+
+        The first call breaks off those that have not begun, which are then tried elsewhere.
+        """
+        target = self._targets.get(worker.url)
+        if target is not None:
+            target.origin.break_stuck("it hangs: nothing comes, and it answers no health check")
 
     def forget(self, worker: Worker) -> None:
         """A worker was removed: close its idle connections."""
@@ -135,7 +172,7 @@ class HttpTransport:
         return target
 
 
-def _compose(request: Request, worker: Worker, target: _Target) -> bytes:
+def _compose(request: Request, worker: Worker, target: _Target, via: bytes) -> bytes:
     """The whole request, head and body, for one write."""
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     if worker.api_key:
@@ -143,12 +180,13 @@ def _compose(request: Request, worker: Worker, target: _Target) -> bytes:
     body = request.raw
     return (
         b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
-        b"content-length: %d\r\n%b\r\n%b"
+        b"via: %b\r\ncontent-length: %d\r\n%b\r\n%b"
     ) % (
         target.base_path,
         request.path.encode("latin-1"),
         target.authority,
         request.id.encode("ascii"),
+        via,
         len(body),
         headers,
         body,

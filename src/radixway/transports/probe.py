@@ -8,6 +8,8 @@ import aiohttp
 import msgspec
 
 from radixway.routing import Findings, ProbeFailed, Worker
+from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.web import LoopDetected
 
 
 class HttpProbe:
@@ -21,6 +23,8 @@ class HttpProbe:
         status, _ = await self._get(worker, "/health")
         if status in (404, 405, 501):  # llama-cpp-python and others have no /health
             status, _ = await self._get(worker, "/v1/models")
+        if status == LoopDetected.status:
+            raise ProbeFailed("it is this gateway itself, directly or through others")
         if status not in (200, 204):
             raise ProbeFailed(f"its health check answered {status}")
 
@@ -45,9 +49,10 @@ class HttpProbe:
             async with self._session.get(
                 worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
-                body = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ProbeFailed(f"{path}: {error or type(error).__name__}") from error
+                body = await read_at_most(response)
+        except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge) as error:
+            why = f"no answer within {self._timeout.total:g} s" if isinstance(error, TimeoutError) else error
+            raise ProbeFailed(f"{path}: {str(why) or type(error).__name__}") from error
         try:
             return response.status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

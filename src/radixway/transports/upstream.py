@@ -35,6 +35,7 @@ class Answer:
         "error",
         "headers",
         "listener",
+        "moved",
         "status",
     )
 
@@ -50,6 +51,8 @@ class Answer:
         self.complete = False
         """The last byte has arrived, taken or not."""
         self.error: Lost | None = None
+        self.moved = False
+        """Something has come since `Origin.break_stuck` last looked."""
         self.listener: Callable[[], None] | None = None
         """Called, instead of waking a waiter, whenever something has arrived."""
 
@@ -89,9 +92,15 @@ class Answer:
         if self._connection is not None:
             self._connection.transport.abort()
 
+    def break_off(self, reason: str) -> None:
+        """There is no use in waiting for the rest: it is Lost."""
+        if self._connection is not None:
+            self._connection.break_off(reason)
+
     # What follows is the connection's side.
 
     def add(self, part: bytes) -> None:
+        self.moved = True
         self._parts.append(part)
         self._size += len(part)
 
@@ -131,9 +140,25 @@ class Connection(asyncio.Protocol):
     def send(self, request: bytes) -> Answer:
         """Write a request; the connection must be idle."""
         self._answer = answer = Answer(self)
+        self._origin.busy.add(self)
         self._has_length = False
         self.transport.write(request)
         return answer
+
+    def break_stuck(self, reason: str) -> None:
+        """Break off the answer if nothing of it has come since the last call."""
+        answer = self._answer
+        if answer is None:
+            return
+        if answer.moved:
+            answer.moved = False
+        else:
+            self.break_off(reason)
+
+    def break_off(self, reason: str) -> None:
+        """Cut the connection; its answer is Lost for that reason."""
+        self._lose(reason)
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
@@ -149,17 +174,22 @@ class Connection(asyncio.Protocol):
         self._origin.forget(self)
         answer = self._answer
         if answer is not None and exc is None and answer.status and not self._has_length:
-            self._answer = None
+            self._let_go()
             answer.end()  # an answer without a length ends with its connection
             answer.wake()
         else:
             self._lose(str(exc or "the worker closed the connection"))
 
     def _lose(self, reason: str) -> None:
-        answer, self._answer = self._answer, None
+        answer = self._let_go()
         if answer is not None:
             answer.end(Lost(reason))
             answer.wake()
+
+    def _let_go(self) -> Answer | None:
+        answer, self._answer = self._answer, None
+        self._origin.busy.discard(self)
+        return answer
 
     # What follows is called by the parser.
 
@@ -175,6 +205,8 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:  # an interim answer: the real one follows
             self._answer.headers.clear()
+        elif status > 599:
+            raise httptools.HttpParserError(f"status {status}")
         else:
             self._answer.status = status
 
@@ -186,7 +218,7 @@ class Connection(asyncio.Protocol):
         answer = self._answer
         if answer is None or not answer.status:
             return
-        self._answer = None
+        self._let_go()
         answer.end()
         if self._parser.should_keep_alive():
             self._origin.keep(self)
@@ -211,6 +243,13 @@ class Origin:
         self._connect_s = connect_s
         self._idle: dict[Connection, None] = {}  # in the order in which they became idle
         self._closed = False
+        self.busy: set[Connection] = set()
+        """Those with an answer under way."""
+
+    def break_stuck(self, reason: str) -> None:
+        """Break off every answer of which nothing has come since the last call."""
+        for connection in tuple(self.busy):
+            connection.break_stuck(reason)
 
     async def send(self, request: bytes) -> Answer:
         """Write a request to an idle connection or a fresh one. Raises OSError, TimeoutError among them."""

@@ -7,6 +7,7 @@ from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, r
 from radixway.web.bodies import ClientGone, limited, read_body, read_json
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed
 from radixway.web.serving import AppServer, CannotListen, bind, url_of
+from radixway.web.via import LoopDetected, Via
 
 __all__ = [
     "App",
@@ -16,11 +17,13 @@ __all__ = [
     "ClientGone",
     "ClientWatch",
     "HttpError",
+    "LoopDetected",
     "Message",
     "MethodNotAllowed",
     "Receive",
     "Scope",
     "Send",
+    "Via",
     "bind",
     "limited",
     "read_body",

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
 
+import httptools
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from radixway.web.asgi import App
 
@@ -53,7 +55,7 @@ class AppServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=_Protocol,
                 loop="uvloop",
                 ws="none",
                 lifespan="off",
@@ -96,3 +98,40 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.on_ready()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 that declines an offer to upgrade by taking no notice of it.
+
+    uvicorn goes on without the body of such a request, and curl and some proxies offer HTTP/2 with each.
+    """
+
+    def on_headers_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._read_again(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _read_again(self, rest: bytes) -> None:
+        """The parser stopped at the offer, before the body: give a new one the same request without it."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self.send_400_response("This server is no proxy.")
+            return
+        head = b"%b %b HTTP/1.1\r\n" % (method, self.url)
+        for name, value in self.headers:
+            if name not in (b"upgrade", b"connection", b"http2-settings"):
+                head += b"%b: %b\r\n" % (name, value)
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"%b\r\n%b" % (head, rest))

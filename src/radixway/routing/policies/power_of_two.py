@@ -24,6 +24,6 @@ class PowerOfTwo:
 
     def costs(self, request: Request, candidates: Sequence[Worker]) -> list[float]:
         costs = [inf] * len(candidates)
-        for index in self._rng.sample(range(len(candidates)), 2):
+        for index in self._rng.sample(range(len(candidates)), min(2, len(candidates))):
             costs[index] = float(candidates[index].load.requests)
         return costs
