@@ -138,6 +138,14 @@ def test_secrets_are_masked_when_shown(monkeypatch):
     assert "hush" not in str(load_config().model_dump(mode="json"))
 
 
+@pytest.mark.parametrize("key", ["hush\r\nx-evil: 1", "hush\n", "hush\t", "hush\x7f", "hushé", "hush\udc80"])
+def test_a_secret_that_fits_in_no_header_is_refused_without_being_repeated(key):
+    for overrides in ({"gateway": {"admin_key": key}}, {"workers": [{"url": "http://a", "api_key": key}]}):
+        with pytest.raises(ConfigError, match="_key: .*printable ASCII") as caught:
+            load_config(overrides=overrides)
+        assert "hush" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://a", "a:1", "http://", "http://u:p@a", "http://a?x=1", "http://a:99999", ""]
 )

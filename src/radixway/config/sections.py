@@ -32,7 +32,15 @@ def check_worker_url(text: str) -> str:
     return str(url).rstrip("/")
 
 
+def _check_bearer(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("a key that goes into a header must be printable ASCII")
+    return secret
+
+
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
+Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 Role = Literal["any", "prefill", "decode"]
 PolicyName = Literal["round_robin", "least_loaded", "power_of_two"]
 
@@ -42,7 +50,7 @@ class GatewaySection(Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=30000, ge=0, le=65535)
-    admin_key: SecretStr | None = None
+    admin_key: Bearer | None = None
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
     max_body_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Largest request body; a larger one is answered with 413."""
@@ -63,7 +71,7 @@ class WorkerSection(Section):
     """KV tokens its cache holds."""
     max_batch_size: int | None = Field(default=None, ge=1)
     """Requests it runs at a time."""
-    api_key: SecretStr | None = None
+    api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
 
 
