@@ -152,3 +152,31 @@ def test_a_secret_that_fits_in_no_header_is_refused_without_being_repeated(key):
 def test_a_worker_url_must_be_plain_http(url):
     with pytest.raises(ValueError):
         check_worker_url(url)
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f.1", "2130706433", "127.0.0.01", "127.0.0.1.", "10.0.0.256"])
+def test_an_ipv4_address_has_one_spelling(host):
+    with pytest.raises(ValueError, match="four plain numbers"):
+        check_worker_url(f"http://{host}:80")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:a00:1]", "gpu1", "1.gpu", "0xgpu", "gpu."])
+def test_names_and_plain_addresses_are_worker_hosts(host):
+    assert check_worker_url(f"http://{host}:1") == f"http://{host}:1"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://u:hush@a",
+        "http://u:hush@a:99999",
+        "http://u:hu/sh@a",
+        "u:hush@a",
+        "http://hush@a/@b",
+        "@hush@a",
+    ],
+)
+def test_a_refused_worker_url_is_told_without_its_credentials(url):
+    with pytest.raises(ValueError) as caught:
+        check_worker_url(url)
+    assert "hu" not in str(caught.value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import IPv4Address
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
@@ -14,19 +16,29 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
+"""What resolvers take for an IPv4 address, in its many spellings."""
+
+
 def check_worker_url(text: str) -> str:
     """A worker's URL in one spelling: ASCII, no default port, no trailing slash.
 
-    Raises ValueError unless it is `http(s)://host[:port][/path]`.
+    Raises ValueError, which repeats no credentials, unless it is `http(s)://host[:port][/path]`.
     """
+    shown = "***@" + text.rpartition("@")[2] if "@" in text else text
     try:
         url = URL(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is not a URL: {error}") from None
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {text!r}")
+        raise ValueError(f"{shown!r} is not a URL: {error}") from None
+    if url.scheme not in ("http", "https") or not url.raw_host:
+        raise ValueError(f"a worker's URL must be http(s)://host[:port], not {shown!r}")
     if url.query_string or url.fragment or url.user or url.password:
-        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {text!r}")
+        raise ValueError(f"a worker's URL takes no credentials, query or fragment: {shown!r}")
+    if _NUMERIC_HOST.fullmatch(url.raw_host):
+        try:
+            IPv4Address(url.raw_host)
+        except ValueError:
+            raise ValueError(f"an IPv4 address must be four plain numbers: {shown!r}") from None
     if url.is_default_port():
         url = url.with_port(None)
     return str(url).rstrip("/")
