@@ -49,7 +49,7 @@ async def test_a_middleware_is_not_called_for_surfaces_it_did_not_subscribe_to()
     assert steps(generate) == ["a in", "dispatch", "a out"]
 
 
-class Built:
+class Built(Step):
     def __init__(self, services):
         self.services = services
 
@@ -66,6 +66,33 @@ def test_a_middleware_is_built_from_its_dotted_path_with_the_services():
 def test_a_dotted_path_that_names_nothing_is_told_in_a_sentence(path):
     with pytest.raises(ConfigError, match="pipeline.middlewares"):
         load_middlewares([path], Services(load_config(), Metrics()))
+
+
+class NeedsMore(Step):
+    def __init__(self, services, more): ...
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("json.loads", "is no middleware"),
+        ("os.path", "is no middleware"),
+        ("json.JSONDecoder", "is no middleware"),
+        ("operator.itemgetter", "is no middleware"),
+        (f"{__name__}.NeedsMore", "cannot be built from the gateway's services: .*'more'"),
+        ("..Step", "cannot be loaded"),
+    ],
+)
+def test_a_dotted_path_that_names_no_middleware_is_told_in_a_sentence(path, told):
+    with pytest.raises(ConfigError, match=f"pipeline.middlewares: .*{told}"):
+        load_middlewares([path], Services(load_config(), Metrics()))
+
+
+def test_a_middleware_in_a_module_with_a_syntax_error_is_told_in_a_sentence(tmp_path, monkeypatch):
+    (tmp_path / "half_written.py").write_text("class Mine(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="'half_written.Mine' cannot be loaded: .*line 1"):
+        load_middlewares(["half_written.Mine"], Services(load_config(), Metrics()))
 
 
 def test_an_edit_changes_what_it_names_and_leaves_the_bytes_of_everything_else():

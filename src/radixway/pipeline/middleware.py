@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Protocol, cast
+from inspect import isfunction
+from typing import Protocol
 
 from radixway.config import Config, ConfigError
 from radixway.pipeline.reply import Reply
@@ -61,16 +62,20 @@ def load_middlewares(paths: Sequence[str], services: Services) -> list[Middlewar
     """Build the middlewares named by dotted paths (`package.module.Class`), in that order.
 
     Raises:
-        ConfigError: a path that names nothing, or nothing that can be called.
+        ConfigError: a path that names nothing, or nothing that is or becomes a middleware.
     """
-    loaded = []
+    loaded: list[Middleware] = []
     for path in paths:
+        named = f"pipeline.middlewares: {path!r}"
         module_name, _, name = path.rpartition(".")
         try:
             factory = getattr(import_module(module_name), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigError(f"pipeline.middlewares: cannot load {path!r}: {error}") from None
-        if not callable(factory):
-            raise ConfigError(f"pipeline.middlewares: {path!r} is not a class")
-        loaded.append(cast(Middleware, factory(services)))
+        except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
+            raise ConfigError(f"{named} cannot be loaded: {error}") from None
+        if not isinstance(factory, type) or not isfunction(factory.__call__):
+            raise ConfigError(f"{named} is no middleware: a class with its own __call__")
+        try:
+            loaded.append(factory(services))
+        except TypeError as error:
+            raise ConfigError(f"{named} cannot be built from the gateway's services: {error}") from error
     return loaded
