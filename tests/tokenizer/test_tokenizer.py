@@ -84,6 +84,13 @@ def test_the_bytes_of_tokens_join_to_the_text(pairs: Any, family: str) -> None:
     assert data.decode() == (" " if family == "llama2" else "") + MIXED_TEXT
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_token_stands_for_more_characters_than_the_longest(pairs: Any, family: str) -> None:
+    tokenizer, _ = pairs[family]
+    lengths = [len(tokenizer.decode([i], skip_special_tokens=False)) for i in range(tokenizer.size)]
+    assert 0 < max(lengths) <= tokenizer.longest_token
+
+
 def test_an_id_outside_the_vocabulary_stands_for_nothing(pairs: Any) -> None:
     ours, _ = pairs["qwen"]
     assert ours.piece(10**6) == "" and ours.piece(-1) == "" and ours.piece(2**40) == ""

@@ -57,6 +57,11 @@ class Tokenizer:
         """One more than the largest id that `encode` can give."""
         return max(self.backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
+    @property
+    def longest_token(self) -> int:
+        """Most characters of a text that one token can stand for."""
+        return max(map(len, self.backend.get_vocab(with_added_tokens=True)), default=0)
+
     def token_id(self, name: str) -> int | None:
         """The id of a named special token (`bos_token`, `eos_token`, …), or None where the model has none."""
         text = self.special_tokens.get(name)

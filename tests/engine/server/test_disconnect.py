@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -62,6 +63,29 @@ async def test_leaving_a_completion_aborts_it(served: Served) -> None:
     await served.engine.holding.wait()
     writer.transport.abort()  # a reset, not a goodbye
     await until_aborted(served, 2)
+
+
+async def test_leaving_while_texts_are_tokenized_ends_it_with_the_one_at_hand(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    begun: asyncio.Queue[str] = asyncio.Queue()
+    go_on = threading.Event()
+
+    def encode(text: str, **_: bool) -> list[int]:
+        loop.call_soon_threadsafe(begun.put_nowait, text)
+        go_on.wait()
+        return [1]
+
+    monkeypatch.setattr(served.engine.tokenizer, "encode", encode)
+    _, writer = await post_raw(served, "/v1/tokenize", {"prompt": ["a" * 5_000, "b" * 5_000]})
+    assert (await begun.get())[0] == "a"
+    writer.close()
+    while '{path="/v1/tokenize",status="499"}' not in (await served.http.get("/metrics")).text:
+        pass
+    go_on.set()
+    assert (await served.post("/tokenize", {"prompt": "c" * 10_000})).status_code == 200
+    assert [begun.get_nowait()[0] for _ in range(begun.qsize())] == ["c"]
 
 
 async def test_leaving_before_the_body_is_complete_runs_nothing(served: Served) -> None:

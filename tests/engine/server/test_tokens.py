@@ -37,6 +37,19 @@ async def test_a_conversation_becomes_the_ids_that_chat_would_use(served: Served
     assert reply["tokens"] == served.engine.submitted[0][0]
 
 
+async def test_more_than_the_context_holds_is_counted_too(served: Served) -> None:
+    text = "hello " * 2_000
+    for body in ({"prompt": text}, {"messages": [{"role": "user", "content": text}]}):
+        assert (await served.post("/tokenize", body)).json()["count"] > 2_000
+
+
+async def test_what_would_take_too_long_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served.app.service, "max_body_bytes", 4 * 1024 * 1024)
+    response = await served.post("/tokenize", {"prompt": "x" * 3 * 1024 * 1024})
+    assert response.status_code == 413
+    assert response.json()["error"]["code"] == "body_too_large"
+
+
 async def test_nothing_has_no_tokens(served: Served) -> None:
     assert (await served.post("/tokenize", {"prompt": ""})).json()["tokens"] == []
     assert (await served.post("/detokenize", {"tokens": []})).json()["text"] == ""

@@ -94,8 +94,13 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
                 await exchange.send_json(encode(reply))
 
 
-async def chat_prompt_ids(service: Service, body: ChatBody, *, body_bytes: int) -> list[int]:
-    """The conversation as token ids. Raises BadBody (400) or TemplateError for what cannot be said so."""
+async def chat_prompt_ids(
+    service: Service, body: ChatBody, *, body_bytes: int, must_fit: bool = True
+) -> list[int]:
+    """The conversation as token ids. Raises BadBody (400) or TemplateError for what cannot be said so.
+
+    Also for a conversation too long for the context, unless it need not fit.
+    """
     if body.messages is None:
         raise BadBody("messages: missing", param="messages", code="missing_field")
     if body.chat_template is not None:
@@ -118,6 +123,8 @@ async def chat_prompt_ids(service: Service, body: ChatBody, *, body_bytes: int) 
             continue_final_message=continues,
             arguments=body.chat_template_kwargs,
         )
+        if must_fit:
+            service.check_length(text, "messages")
         return tokenizer.encode(text, add_special_tokens=False)
 
     ids = await service.off_the_loop(render_and_encode, characters=body_bytes)

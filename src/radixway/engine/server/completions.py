@@ -17,7 +17,7 @@ from radixway.engine.server.openai_replies import (
     usage,
 )
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
-from radixway.engine.server.prompts import prompt_ids
+from radixway.engine.server.prompts import prompt_ids, split_prompts
 from radixway.engine.server.sampling import (
     MOST_ANSWERS,
     SamplingBody,
@@ -59,13 +59,12 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         raise unsupported("echo", "together with logprobs")
 
     with wire_names({}):
-        add_special_tokens = body.add_special_tokens is not False
-        prompts = await prompt_ids(
-            service, body.prompt, param="prompt", add_special_tokens=add_special_tokens
-        )
-        if len(prompts) * n > MOST_ANSWERS:
-            message = f"prompt: {len(prompts)} prompts times n={n} are more than {MOST_ANSWERS} answers"
+        given = split_prompts(body.prompt, param="prompt")
+        if len(given) * n > MOST_ANSWERS:
+            message = f"prompt: {len(given)} prompts times n={n} are more than {MOST_ANSWERS} answers"
             raise BadBody(message, param="prompt", code="invalid_value")
+        add_special_tokens = body.add_special_tokens is not False
+        prompts = await prompt_ids(service, given, param="prompt", add_special_tokens=add_special_tokens)
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         jobs = [_job(service, exchange, body, prompt, choice) for prompt in prompts for choice in range(n)]
         async with service.generate(

@@ -10,6 +10,7 @@ from radixway.engine.request import FinishReason, TokenLogprob
 from radixway.engine.server.answers import Answer, Answers
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
+from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import wire_names
 from radixway.engine.server.service import Job, Service
 from radixway.web import read_json
@@ -28,16 +29,9 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
     param = "text" if body.text is not None else "input_ids"
     with wire_names({**WIRE_NAMES, "prompt": param}):
         items = generate_items(body, exchange.request_id)
-        texts = [item.prompt for item in items if isinstance(item.prompt, str)]
-
-        def encode_texts() -> list[list[int]]:
-            return [service.tokenizer.encode(text) for text in texts]
-
-        encoded = await service.off_the_loop(encode_texts, characters=sum(map(len, texts)))
-        all_ids = encoded if texts else [item.prompt for item in items if isinstance(item.prompt, list)]
+        all_ids = await prompt_ids(service, [item.prompt for item in items], param=param)
         jobs = []
-        for index, (item, ids) in enumerate(zip(items, all_ids, strict=True)):
-            service.check_token_ids(ids, f"{param}[{index}]" if is_batch(body) else param)
+        for item, ids in zip(items, all_ids, strict=True):
             default = service.default_max_tokens(_DEFAULT_MAX_NEW_TOKENS, ids)
             jobs += [Job(ids, params, item.rid) for params in item.params(default)]
         async with service.generate(

@@ -1,6 +1,7 @@
 """Plain prompts as clients write them: a text, texts, token ids, or lists of token ids."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from radixway.engine.server.service import Service
 from radixway.web import BadBody
@@ -8,26 +9,30 @@ from radixway.web import BadBody
 
 async def prompt_ids(
     service: Service,
-    given: str | Sequence[str | int | list[int]],
+    prompts: Sequence[str | list[int]],
     *,
     param: str,
     add_special_tokens: bool = True,
+    must_fit: bool = True,
 ) -> list[list[int]]:
-    """Each prompt as token ids. Raises BadBody (400) for an empty or mixed list, or an unknown id."""
-    prompts = split_prompts(given, param=param)
+    """Each prompt as token ids. Raises BadBody (400) for an empty prompt or an unknown id.
 
-    def encode_all() -> list[list[int]]:
-        return [
-            service.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
-            if isinstance(prompt, str)
-            else prompt
-            for prompt in prompts
-        ]
-
-    characters = sum(len(prompt) for prompt in prompts if isinstance(prompt, str))
-    all_ids = await service.off_the_loop(encode_all, characters=characters)
-    for index, ids in enumerate(all_ids):
-        service.check_token_ids(ids, param if len(all_ids) == 1 else f"{param}[{index}]")
+    So it does for a text too long for the context, unless it need not fit. Texts are tokenized one by one: if
+    the client leaves, the rest of them never is.
+    """
+    names = [f"{param}[{index}]" if len(prompts) > 1 else param for index in range(len(prompts))]
+    texts = {name: prompt for name, prompt in zip(names, prompts, strict=True) if isinstance(prompt, str)}
+    if must_fit:
+        for name, text in texts.items():
+            service.check_length(text, name)
+    characters = sum(map(len, texts.values()))
+    all_ids = []
+    for name, prompt in zip(names, prompts, strict=True):
+        if isinstance(prompt, str):
+            encode = partial(service.tokenizer.encode, prompt, add_special_tokens=add_special_tokens)
+            prompt = await service.off_the_loop(encode, characters=characters)
+        service.check_token_ids(prompt, name)
+        all_ids.append(prompt)
     return all_ids
 
 

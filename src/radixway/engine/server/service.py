@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,6 +21,7 @@ from radixway.web import BadBody, HttpError
 T = TypeVar("T")
 
 _LONG_TEXT = 8_192  # characters: tokenizing that many takes some 5 ms
+_TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
 _PRIORITY_LIMIT = 2**31
 
 
@@ -49,8 +51,16 @@ class Service:
     """Seconds since the epoch."""
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
+    longest_prompt: int = field(init=False)
+    """Characters; a longer text does not fit the context, whatever its tokens."""
     _running: dict[str, set[str]] = field(default_factory=dict)
     """The engine's ids of the generations of each request."""
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_TEXT_THREADS, "radixway-text")
+    )
+
+    def __post_init__(self) -> None:
+        self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
 
     def check_model(self, name: str | None) -> None:
         """Raises BadBody (404) for a model that is not served here; no name means the one that is."""
@@ -59,8 +69,23 @@ class Service:
             raise HttpError(message, status=404, param="model", code="model_not_found")
 
     async def off_the_loop(self, work: Callable[[], T], *, characters: int) -> T:
-        """Do `work` on a text of this size, in a thread when it would keep other requests waiting."""
-        return work() if characters <= _LONG_TEXT else await asyncio.to_thread(work)
+        """Do `work` on a text of this size, in a thread when it would keep other requests waiting.
+
+        Cancelled while all threads are busy, it is never done.
+        """
+        if characters <= _LONG_TEXT:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def check_length(self, text: str, param: str) -> None:
+        """Raises BadBody (400) for a text that cannot fit the context, so that it need not be tokenized.
+
+        A short one is let through: its tokens are soon counted, and then it is told how many there are.
+        """
+        if len(text) > max(_LONG_TEXT, self.longest_prompt):
+            limit = self.engine.model_info.context_length
+            message = f"{param} has {len(text)} characters and cannot fit the context of {limit} tokens"
+            raise BadBody(message, param=param, code="context_length_exceeded")
 
     def check_token_ids(self, ids: Sequence[int], param: str) -> None:
         """Raises BadBody (400) for an empty prompt or an id the model does not have."""

@@ -6,9 +6,9 @@ import msgspec
 
 from radixway.engine.server.chat import ChatBody, chat_prompt_ids
 from radixway.engine.server.exchange import Exchange
-from radixway.engine.server.prompts import prompt_ids
+from radixway.engine.server.prompts import prompt_ids, split_prompts
 from radixway.engine.server.service import Service
-from radixway.web import read_json
+from radixway.web import BadBody, read_json
 
 
 class TokenizeBody(ChatBody, kw_only=True):
@@ -27,22 +27,33 @@ class DetokenizeBody(msgspec.Struct, kw_only=True):
     skip_special_tokens: bool = False
 
 
+_MAX_BODY_BYTES = 2 * 1024 * 1024  # of text: some two seconds of a core and 400 MB
+
 _tokenize_decoder = msgspec.json.Decoder(TokenizeBody)
 _detokenize_decoder = msgspec.json.Decoder(DetokenizeBody)
 _encode = msgspec.json.Encoder().encode
 
 
 async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
-    """Text or conversation to token ids."""
+    """Text or conversation to token ids, also where they are more than the context holds."""
+    if len(raw) > _MAX_BODY_BYTES:
+        raise BadBody(
+            f"the body is larger than the {_MAX_BODY_BYTES} bytes that are tokenized",
+            status=413,
+            code="body_too_large",
+        )
     body = read_json(_tokenize_decoder, raw)
     service.check_model(body.model)
     if body.prompt is None:
-        all_ids = [await chat_prompt_ids(service, body, body_bytes=len(raw))]
+        all_ids = [await chat_prompt_ids(service, body, body_bytes=len(raw), must_fit=False)]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
         all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
     else:
         special = body.add_special_tokens is not False
-        all_ids = await prompt_ids(service, body.prompt, param="prompt", add_special_tokens=special)
+        prompts = split_prompts(body.prompt, param="prompt")
+        all_ids = await prompt_ids(
+            service, prompts, param="prompt", add_special_tokens=special, must_fit=False
+        )
     several = isinstance(body.prompt, list)
     counts = [len(ids) for ids in all_ids]
     reply: dict[str, Any] = {
@@ -61,7 +72,8 @@ async def detokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
     body = read_json(_detokenize_decoder, raw)
     service.check_model(body.model)
     several = bool(body.tokens) and isinstance(body.tokens[0], list)
-    all_ids = await prompt_ids(service, body.tokens, param="tokens") if body.tokens else [[]]
+    given = split_prompts(body.tokens, param="tokens") if body.tokens else []
+    all_ids = await prompt_ids(service, given, param="tokens") or [[]]
 
     def decode_all() -> list[str]:
         skip = body.skip_special_tokens
