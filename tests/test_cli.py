@@ -189,3 +189,29 @@ async def test_workers_are_added_listed_and_removed():
         code, _, told = await run("add", "ftp://x")
         assert code == 2
         assert "http(s)" in told
+
+
+async def test_a_server_that_is_no_gateway_ends_each_call_in_one_sentence():
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(200, b"<html>It works!</html>", "text/html")
+
+    async with scripted_worker(answer) as server:
+        for command in (["workers", "list"], ["workers", "add", "http://a"], ["ask", "what?"]):
+            process = await started(*command, "--url", server.url)
+            _, told = await process.communicate()
+            assert process.returncode == 2
+            assert told.decode().startswith(f"radixway: what answers at {server.url} is no gateway")
+
+
+async def test_what_a_gateway_tells_is_shown_as_it_is():
+    worker = {"url": "http://[fe80::1]:8", "state": "ready", "models": ["[/x]"]}
+    listing = {"workers": [{**worker, "in_flight": 0, "total": 0, "kv_tokens": None}]}
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(200, json.dumps(listing).encode())
+
+    async with scripted_worker(answer) as server:
+        process = await started("workers", "list", "--url", server.url)
+        told, _ = await process.communicate()
+    assert process.returncode == 0
+    assert "http://[fe80::1]:8  ready  [/x]" in told.decode()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -31,7 +31,7 @@ config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
 
-out = Console(highlight=False)
+out = Console(highlight=False, markup=False)
 
 ConfigFile = Annotated[
     Path | None,
@@ -45,6 +45,8 @@ Workers = Annotated[
 ]
 GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
 AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
+
+AnswerT = TypeVar("AnswerT")
 
 _GATEWAY = "http://127.0.0.1:30000"
 _DEFAULT_FILE = Path("radixway.yaml")
@@ -125,32 +127,30 @@ def ask(
     body: dict[str, Any] = {"model": model, "messages": messages, "temperature": temperature}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    told = _call(
-        ask_gateway(url, body, show=lambda text: out.print(text, end="", markup=False, soft_wrap=True))
-    )
+    told = _call(ask_gateway(url, body, show=lambda text: out.print(text, end="", soft_wrap=True)))
     out.print()
-    out.print(f"[dim]{escape(told.summary())}[/]", soft_wrap=True)
+    out.print(told.summary(), style="dim", soft_wrap=True)
 
 
 @workers_app.command("add")
 def workers_add(worker: str, url: GatewayUrl = _GATEWAY, key: AdminKey = None) -> None:
     """Add a worker by its URL."""
-    from radixway.client import call
+    from radixway.client import Loads, call
 
     try:
         target = check_worker_url(worker)
     except ValueError as error:
         fail(str(error))
-    _call(call(url, "POST", "/add_worker", {"url": target}, key))
+    _call(call(url, "POST", "/add_worker", Loads, {"url": target}, key))
     out.print(f"added {target}")
 
 
 @workers_app.command("remove")
 def workers_remove(worker: str, url: GatewayUrl = _GATEWAY, key: AdminKey = None) -> None:
     """Remove a worker; what it is answering goes on to its end."""
-    from radixway.client import call
+    from radixway.client import Loads, call
 
-    _call(call(url, "POST", "/remove_worker", {"url": worker}, key))
+    _call(call(url, "POST", "/remove_worker", Loads, {"url": worker}, key))
     out.print(f"removed {worker}")
 
 
@@ -159,17 +159,17 @@ def workers_list(url: GatewayUrl = _GATEWAY) -> None:
     """Show the workers and their load."""
     from rich.table import Table
 
-    from radixway.client import call
+    from radixway.client import Listing, call
 
     table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", box=None)
-    for worker in _call(call(url, "GET", "/list_workers"))["workers"]:
+    for worker in _call(call(url, "GET", "/list_workers", Listing)).workers:
         table.add_row(
-            worker["url"],
-            worker["state"],
-            ", ".join(worker["models"]),
-            str(worker["in_flight"]),
-            str(worker["total"]),
-            str(worker["kv_tokens"] or ""),
+            worker.url,
+            worker.state,
+            ", ".join(worker.models),
+            str(worker.in_flight),
+            str(worker.total),
+            str(worker.kv_tokens or ""),
         )
     out.print(table)
 
@@ -180,7 +180,7 @@ def config_show(config: ConfigFile = None) -> None:
     import yaml
 
     tree = _load(config, None, None, None, None).model_dump(mode="json")
-    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", markup=False, soft_wrap=True)
+    out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", soft_wrap=True)
 
 
 @config_app.command("check")
@@ -287,7 +287,7 @@ def _terminate_when_stdin_closes() -> None:
     threading.Thread(target=wait, daemon=True, name="stdin watch").start()
 
 
-def _call(call: Coroutine[Any, Any, Any]) -> Any:
+def _call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
     """Run one call to a gateway; its refusal or absence ends the command."""
     from radixway.client import CallFailed
 

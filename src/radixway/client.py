@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
+import msgspec
+
+AnswerT = TypeVar("AnswerT")
 
 
 class CallFailed(Exception):
@@ -38,10 +40,38 @@ class Told:
         )
 
 
+class ListedWorker(msgspec.Struct):
+    """What the command shows of a worker."""
+
+    url: str
+    state: str
+    models: list[str]
+    in_flight: int
+    total: int
+    kv_tokens: int | None
+
+
+class Listing(msgspec.Struct):
+    """The answer of `/list_workers`."""
+
+    workers: list[ListedWorker]
+
+
+class Loads(msgspec.Struct):
+    """The answer of `/add_worker` and `/remove_worker`: requests in hand by worker."""
+
+    worker_urls: dict[str, int]
+
+
 async def call(
-    url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
-) -> Any:
-    """One JSON call. Raises CallFailed."""
+    url: str,
+    method: str,
+    path: str,
+    answer: type[AnswerT],
+    body: dict[str, Any] | None = None,
+    key: str | None = None,
+) -> AnswerT:
+    """One JSON call whose answer has the shape of `answer`. Raises CallFailed."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
@@ -49,7 +79,7 @@ async def call(
             session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
         ):
             await _refuse(response)
-            return await response.json(content_type=None)
+            return _decode(await response.read(), answer, url)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
@@ -67,41 +97,83 @@ async def ask(url: str, body: dict[str, Any], show: Callable[[str], None]) -> To
             await _refuse(response)
             told.request_id = response.headers.get("x-request-id", "")
             told.worker = response.headers.get("x-radixway-worker", "")
-            async for event in _events(response):
-                if "error" in event:
-                    raise CallFailed(event["error"].get("message", "the stream broke"))
-                told.model = event.get("model") or told.model
-                _read_usage(told, event.get("usage") or {})
-                for choice in event.get("choices", ()):
-                    text = choice.get("delta", {}).get("content")
-                    if text:
+            if response.content_type != "text/event-stream":
+                raise CallFailed(f"what answers at {url} is no gateway: it streams no events")
+            async for event in _events(response, url):
+                if event.error:
+                    raise CallFailed(event.error.message)
+                told.model = event.model or told.model
+                if event.usage:
+                    _note_usage(told, event.usage)
+                for choice in event.choices:
+                    if choice.delta.content:
                         told.first_token_s = told.first_token_s or perf_counter() - began
-                        told.text += text
-                        show(text)
+                        told.text += choice.delta.content
+                        show(choice.delta.content)
     except (aiohttp.ClientError, ValueError) as error:
         raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
     return told
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta
+
+
+class _CachedTokens(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Error(msgspec.Struct):
+    message: str = "the stream broke"
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
+class _Event(msgspec.Struct):
+    model: str | None = None
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: _Error | None = None
 
 
 async def _refuse(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:
         return
     try:
-        message = (await response.json(content_type=None))["error"]["message"]
-    except (ValueError, TypeError, KeyError):
-        message = f"it answered {response.status}"
+        message = msgspec.json.decode(await response.read(), type=_Refusal).error.message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = f"{response.url} answered {response.status}"
     raise CallFailed(message)
 
 
-async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+async def _events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:
     async for line in response.content:
         data = line.removeprefix(b"data:").strip()
         if data and data != b"[DONE]" and line.startswith(b"data:"):
-            yield json.loads(data)
+            yield _decode(data, _Event, url)
 
 
-def _read_usage(told: Told, usage: dict[str, Any]) -> None:
-    told.prompt_tokens = usage.get("prompt_tokens", told.prompt_tokens)
-    told.completion_tokens = usage.get("completion_tokens", told.completion_tokens)
-    details = usage.get("prompt_tokens_details") or {}
-    told.cached_tokens = details.get("cached_tokens", told.cached_tokens)
+def _decode(data: bytes, shape: type[AnswerT], url: str) -> AnswerT:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CallFailed(f"what answers at {url} is no gateway: {error}") from None
+
+
+def _note_usage(told: Told, usage: _Usage) -> None:
+    told.prompt_tokens = usage.prompt_tokens or 0
+    told.completion_tokens = usage.completion_tokens or 0
+    if usage.prompt_tokens_details:
+        told.cached_tokens = usage.prompt_tokens_details.cached_tokens or 0

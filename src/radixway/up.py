@@ -181,7 +181,7 @@ async def _greet(url: str) -> None:
     }
     told: Told = await ask(url, body, show=lambda text: out.print(text, end="", markup=False))
     out.print(f"\n[dim]{escape(told.summary())}[/]", soft_wrap=True)
-    journal = await call(url, "GET", f"/explain/{told.request_id}")
+    journal = await call(url, "GET", f"/explain/{told.request_id}", dict[str, Any])
     for step in journal["steps"]:
         out.print(
             f"  [dim]{step.pop('at_ms'):8.2f} ms[/]  {step.pop('step'):<8} {_fields(step)}", soft_wrap=True
