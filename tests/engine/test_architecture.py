@@ -56,6 +56,8 @@ def test_end_of_sequence_ids_come_from_both_files(tmp_path: Path) -> None:
     assert read_architecture(tmp_path).eos_token_ids == {7}
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [8, 9]}')
     assert read_architecture(tmp_path).eos_token_ids == {7, 8, 9}
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [-1, null, "x"]}')
+    assert read_architecture(tmp_path).eos_token_ids == {7}
     (tmp_path / "generation_config.json").write_text("no JSON")
     assert read_architecture(tmp_path).eos_token_ids == {7}
 
@@ -77,6 +79,35 @@ def test_models_it_would_run_wrongly_are_refused(changes: dict[str, Any], named:
         parse(**changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"architectures": 5}, "unnamed"),
+        ({"architectures": [{}]}, "{}"),
+        ({"num_hidden_layers": "x"}, "num_hidden_layers"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"num_attention_heads": 128}, "of 0"),
+        ({"num_key_value_heads": -2}, "num_key_value_heads"),
+        ({"hidden_size": [64]}, "hidden_size"),
+        ({"vocab_size": 1.5}, "vocab_size"),
+        ({"intermediate_size": None}, "intermediate_size"),
+        ({"head_dim": "16"}, "head_dim"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps"),
+        ({"max_position_embeddings": [512]}, "max_position_embeddings"),
+        ({"layer_types": 5}, "layer_types"),
+        ({"rope_theta": "x"}, "rope_theta"),
+        ({"rope_theta": 0}, "rope_theta"),
+        ({"rope_scaling": "yarn"}, "rope_scaling"),
+        ({"rope_scaling": {"type": "yarn", "factor": float("inf")}}, r"rope_scaling\.factor"),
+        ({"rope_parameters": {"rope_type": ["yarn"]}}, r"rope_parameters\.rope_type"),
+    ],
+)
+def test_values_that_no_model_can_have_are_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UnsupportedArchitecture, match=named):
+        parse(**changes)
+
+
 def test_a_directory_without_a_usable_config_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r"config\.json"):
         read_architecture(tmp_path)
@@ -85,5 +116,9 @@ def test_a_directory_without_a_usable_config_is_no_model(tmp_path: Path) -> None
         with pytest.raises(ModelNotFound, match=r"config\.json"):
             read_architecture(tmp_path)
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
-    with pytest.raises(UnsupportedArchitecture, match="hidden_size"):
+    with pytest.raises(UnsupportedArchitecture, match="vocab_size"):
+        read_architecture(tmp_path)
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(ModelNotFound, match=r"config\.json cannot be read"):
         read_architecture(tmp_path)

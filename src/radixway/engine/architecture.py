@@ -12,11 +12,64 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from radixway.engine.errors import ModelNotFound, UnsupportedArchitecture
 
 FAMILIES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
+
+_Size = Annotated[int, Meta(ge=1)]
+_Positive = Annotated[float, Meta(gt=0, le=1e12)]
+_Base = Annotated[float, Meta(gt=1, le=1e12)]
+
+
+class _Rope(msgspec.Struct, kw_only=True):
+    """The keys that are read of config.json's `rope_parameters` or `rope_scaling`."""
+
+    rope_type: str | None = None
+    type: str | None = None
+    rope_theta: _Base | None = None
+    partial_rotary_factor: float | None = None
+    original_max_position_embeddings: _Size | None = None
+    factor: _Positive | None = None
+    low_freq_factor: _Positive | None = None
+    high_freq_factor: _Positive | None = None
+    beta_fast: _Positive | None = None
+    beta_slow: _Positive | None = None
+    truncate: bool | None = None
+    attention_factor: _Positive | None = None
+    mscale: Annotated[float, Meta(ge=0)] | None = None
+    mscale_all_dim: Annotated[float, Meta(ge=0)] | None = None
+
+
+class _Config(msgspec.Struct, kw_only=True):
+    """The keys that are read of a config.json, whatever the family."""
+
+    vocab_size: _Size
+    hidden_size: _Size
+    intermediate_size: _Size
+    num_hidden_layers: _Size
+    num_attention_heads: _Size
+    num_key_value_heads: _Size | None = None
+    head_dim: _Size | None = None
+    hidden_act: str = "silu"
+    rms_norm_eps: _Positive = 1e-6
+    initializer_range: float = 0.02
+    attention_bias: bool | None = None
+    mlp_bias: bool | None = None
+    tie_word_embeddings: bool | None = None
+    max_position_embeddings: _Size | None = None
+    original_max_position_embeddings: _Size | None = None
+    rope_theta: _Base | None = None
+    rope_parameters: _Rope | None = None
+    rope_scaling: _Rope | None = None
+    partial_rotary_factor: float | None = None
+    use_sliding_window: bool | None = None
+    layer_types: list[str] | None = None
+    quantization_config: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -77,77 +130,85 @@ def read_architecture(directory: Path) -> Architecture:
         raise ModelNotFound(directory, "it has no config.json") from None
     except ValueError as error:
         raise ModelNotFound(directory, f"config.json is not JSON: {error}") from None
+    except OSError as error:
+        raise ModelNotFound(directory, f"config.json cannot be read: {error.strerror}") from None
     if not isinstance(config, dict):
         raise ModelNotFound(directory, "config.json is not an object")
     eos = _token_ids(config.get("eos_token_id"))
     with contextlib.suppress(FileNotFoundError, ValueError, AttributeError):  # an optional file
         generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
         eos |= _token_ids(generation.get("eos_token_id"))
-    try:
-        return parse_architecture(config, eos)
-    except KeyError as key:
-        raise UnsupportedArchitecture(f"{path} has no {key}") from None
+    return parse_architecture(config, eos)
 
 
 def parse_architecture(config: Mapping[str, Any], eos_token_ids: frozenset[int]) -> Architecture:
-    """The architecture that a config.json describes; keys it leaves out take the family's defaults."""
-    name = (config.get("architectures") or ["unnamed"])[0]
-    family = FAMILIES.get(name)
+    """The architecture that a config.json describes; keys it leaves out take the family's defaults.
+
+    Raises `UnsupportedArchitecture` for other kinds of model, and for values that none can have.
+    """
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and names else "unnamed"
+    family = FAMILIES.get(str(name))
     if family is None:
         raise UnsupportedArchitecture(f"{name} is not supported; the engine runs {', '.join(FAMILIES)}")
-    if (act := config.get("hidden_act", "silu")) != "silu":
-        raise UnsupportedArchitecture(f"hidden_act {act!r} is not supported; the engine knows 'silu'")
-    windowed = config.get("use_sliding_window") or "sliding_attention" in (config.get("layer_types") or ())
-    if windowed:
+    try:
+        given = msgspec.convert(config, _Config)
+    except msgspec.ValidationError as error:
+        raise UnsupportedArchitecture(f"config.json cannot be used: {error}") from None
+    if given.hidden_act != "silu":
+        raise UnsupportedArchitecture(
+            f"hidden_act {given.hidden_act!r} is not supported; the engine knows 'silu'"
+        )
+    if given.use_sliding_window or "sliding_attention" in (given.layer_types or ()):
         raise UnsupportedArchitecture(
             "sliding-window attention is not supported; it would give wrong answers"
         )
-    if config.get("quantization_config"):
+    if given.quantization_config:
         raise UnsupportedArchitecture("quantized checkpoints are not supported; use the unquantized weights")
 
-    hidden, heads = config["hidden_size"], config["num_attention_heads"]
-    bias = bool(config.get("attention_bias", False))
-    head_dim = config.get("head_dim") or (128 if family == "qwen3" else hidden // heads)
-    kv_heads = config.get("num_key_value_heads") or heads
-    if heads % kv_heads or head_dim % 2:
+    hidden, heads = given.hidden_size, given.num_attention_heads
+    bias = bool(given.attention_bias)
+    head_dim = given.head_dim or (128 if family == "qwen3" else hidden // heads)
+    kv_heads = given.num_key_value_heads or heads
+    if heads % kv_heads or head_dim % 2 or not head_dim:
         raise UnsupportedArchitecture(
             f"{heads} heads over {kv_heads} KV heads of {head_dim} is not supported"
         )
-    rope, context = _rope(config)
+    rope, context = _rope(given)
     return Architecture(
         name=name,
-        vocab_size=config["vocab_size"],
+        vocab_size=given.vocab_size,
         hidden_size=hidden,
-        intermediate_size=config["intermediate_size"],
-        layers=config["num_hidden_layers"],
+        intermediate_size=given.intermediate_size,
+        layers=given.num_hidden_layers,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        norm_eps=config.get("rms_norm_eps", 1e-6),
+        norm_eps=given.rms_norm_eps,
         qkv_bias=bias or family == "qwen2",
         output_bias=bias and family != "qwen2",
-        mlp_bias=bool(config.get("mlp_bias", False)) and family == "llama",
+        mlp_bias=bool(given.mlp_bias) and family == "llama",
         qk_norm=family == "qwen3",
-        tied=bool(config.get("tie_word_embeddings", False)),
+        tied=bool(given.tie_word_embeddings),
         context_length=context,
         rope=rope,
         eos_token_ids=eos_token_ids,
-        initializer_range=config.get("initializer_range", 0.02),
+        initializer_range=given.initializer_range,
     )
 
 
-def _rope(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+def _rope(config: _Config) -> tuple[dict[str, Any], int]:
     """Rotary parameters from `rope_parameters` (transformers 5) or `rope_scaling` (before), and the context
     they make: `max_position_embeddings`, unless that is the length before stretching."""
-    context = config.get("max_position_embeddings") or 2048
-    rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
-    rope["rope_type"] = rope.get("rope_type") or rope.get("type") or "default"
-    rope.setdefault("rope_theta", config.get("rope_theta") or 10000.0)
-    original = config.get("original_max_position_embeddings") or context
-    rope.setdefault("original_max_position_embeddings", original)
+    context = config.max_position_embeddings or 2048
+    given = config.rope_parameters or config.rope_scaling or _Rope()
+    rope = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
+    rope["rope_type"] = given.rope_type or given.type or "default"
+    rope.setdefault("rope_theta", config.rope_theta or 10000.0)
+    rope.setdefault("original_max_position_embeddings", config.original_max_position_embeddings or context)
     if rope["rope_type"] in ("yarn", "linear"):
         context = max(context, int(rope["original_max_position_embeddings"] * rope.get("factor", 1)))
-    if rope.get("partial_rotary_factor", config.get("partial_rotary_factor") or 1.0) != 1.0:
+    if rope.get("partial_rotary_factor", config.partial_rotary_factor or 1.0) != 1.0:
         raise UnsupportedArchitecture("partial rotary embeddings are not supported")
     return rope, context
 
@@ -155,4 +216,4 @@ def _rope(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 def _token_ids(value: object) -> frozenset[int]:
     """`eos_token_id` may be absent, null, an id or a list of ids."""
     ids = value if isinstance(value, list) else [value]
-    return frozenset(i for i in ids if isinstance(i, int))
+    return frozenset(i for i in ids if isinstance(i, int) and i >= 0)
