@@ -9,7 +9,8 @@ from torch import Tensor
 
 from engine.driving import random_tokens
 from radixway.engine.architecture import Architecture, parse_architecture
-from radixway.engine.attention import CpuAttention, Plan, SdpaAttention, Span, _groups, merge
+from radixway.engine.attention import CpuAttention, SdpaAttention, merge
+from radixway.engine.plan import Plan, Span, _groups
 from radixway.engine.pool import KVStore, PagePool
 
 PAGE = 4
@@ -61,8 +62,9 @@ def test_a_mixed_step_attends_as_the_formula_says(
                 [held[at // PAGE] * PAGE + at % PAGE for at in range(before)], dtype=torch.int64
             )
             store.write(layer, slots, k[:before], v[:before])
-        order = sorted(range(len(lengths)), key=lambda i: Plan.order(Span(*lengths[i], pages[i])))
-        plan = Plan.make([Span(*lengths[i], pages[i]) for i in order], PAGE, torch.float32, CPU)
+        spans = [Span(*lengths[i], pages[i]) for i in range(len(lengths))]
+        plan = Plan.make(spans, PAGE, torch.float32, CPU, share=kind.shares)
+        order = plan.order
         q, k, v = (torch.cat([sequences[i][part][lengths[i][0] :] for i in order]) for part in range(3))
         ours = attention(plan, layer, q, k, v)
         theirs = torch.cat([written_out(sequences[i][0][lengths[i][0] :], *sequences[i][1:]) for i in order])
@@ -111,5 +113,6 @@ def test_results_over_disjoint_keys_merge_into_the_result_over_all() -> None:
     q, k, v = torch.randn(5, 8), torch.randn(30, 8), torch.randn(30, 8)
     parts = [q @ k[rows].T for rows in (slice(0, 11), slice(11, 30))]
     a, b = (s.softmax(-1) @ v[rows] for s, rows in zip(parts, (slice(0, 11), slice(11, 30)), strict=True))
-    merged = merge(a, parts[0].logsumexp(-1), b, parts[1].logsumexp(-1))
+    merged, lse = merge((a, parts[0].logsumexp(-1)), (b, parts[1].logsumexp(-1)))
+    assert torch.allclose(lse, (q @ k.T).logsumexp(-1), atol=1e-6)
     assert torch.allclose(merged, (q @ k.T).softmax(-1) @ v, atol=1e-6)

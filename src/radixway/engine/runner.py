@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radixway.engine.attention import Attention, Plan, Span
+from radixway.engine.attention import Attention
 from radixway.engine.errors import EngineError
 from radixway.engine.model import Model
+from radixway.engine.plan import Plan, Span
 from radixway.engine.request import Request, SamplingParams
 from radixway.engine.scheduler import Work
 
@@ -28,15 +29,15 @@ class Runner:
     @torch.inference_mode()
     def run(self, work: Sequence[Work]) -> tuple[Tensor, list[Request]]:
         """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""
-        spans = [(Span(w.request.computed, w.tokens, w.request.pages), w) for w in work]
-        spans.sort(key=lambda pair: Plan.order(pair[0]))
-        plan = Plan.make([span for span, _ in spans], self._page_size, self._dtype, self._device)
-        tokens = np.concatenate([_tokens(work.request, work.tokens) for _, work in spans])
+        spans = [Span(request.computed, tokens, request.pages) for request, tokens in work]
+        plan = Plan.make(spans, self._page_size, self._dtype, self._device, share=self._attention.shares)
+        work = [work[i] for i in plan.order]
+        tokens = np.concatenate([_tokens(request, tokens) for request, tokens in work])
         hidden = self.model.hidden(
             torch.from_numpy(tokens).to(self._device), plan.positions, partial(self._attention, plan)
         )
-        ends = np.cumsum([span.new for span, _ in spans]) - 1
-        sampling = [(end, work.request) for end, (_, work) in zip(ends, spans, strict=True) if work.samples]
+        ends = np.cumsum([part.tokens for part in work]) - 1
+        sampling = [(end, part.request) for end, part in zip(ends, work, strict=True) if part.samples]
         rows = torch.tensor([end for end, _ in sampling], dtype=torch.int64, device=self._device)
         return self.model.logits(hidden[rows]), [request for _, request in sampling]
 

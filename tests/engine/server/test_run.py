@@ -177,6 +177,24 @@ async def test_a_stop_while_the_model_loads_ends_at_once() -> None:
     assert len(told) == 1
 
 
+async def test_a_second_signal_while_the_model_loads_is_left_to_the_system() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    left_to: list[object] = []
+
+    def progress(what: str, share: float) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        asyncio.run_coroutine_threadsafe(stop.wait(), loop).result()
+        left_to.append(signal.getsignal(signal.SIGINT))
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        await serve(EngineConfig(), "127.0.0.1", 0, progress=progress, stop=stop)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left_to == [signal.SIG_DFL]
+
+
 async def _set(event: asyncio.Event) -> None:
     event.set()
 

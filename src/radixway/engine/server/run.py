@@ -143,6 +143,10 @@ def _signals_set(stop: asyncio.Event) -> Iterator[None]:
 
     def drain() -> None:
         restore()
+        for number in signals:
+            signal.signal(
+                number, signal.SIG_DFL
+            )  # Python's own SIGINT would wait for threads that still work
         stop.set()
 
     for number in signals:
