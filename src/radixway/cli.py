@@ -236,11 +236,12 @@ def _run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
     import uvloop
 
+    from radixway.up import EngineKilled
     from radixway.web import CannotListen
 
     try:
         sys.exit(uvloop.run(serving))
-    except (ConfigError, CannotListen) as error:
+    except (ConfigError, CannotListen, EngineKilled) as error:
         fail(str(error))
 
 

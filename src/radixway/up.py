@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from pathlib import Path
 from time import monotonic
@@ -31,6 +32,15 @@ _LIVED_S = 60.0
 _STOP_WITHIN_S = 10.0
 
 
+class EngineKilled(Exception):
+    """The engine ended before it was ready, and not by its own decision; the message says what is known."""
+
+    def __init__(self, exit_code: int) -> None:
+        by = f" by signal {-exit_code} ({signal.strsignal(-exit_code)})" if exit_code else ""
+        why = "; perhaps there was not enough memory" if exit_code == -signal.SIGKILL else ""
+        super().__init__(f"the engine was ended{by} before it was ready{why}")
+
+
 async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
     configure_logging(config.telemetry.log_level)
@@ -51,6 +61,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     Raises:
         CannotListen: one of the two ports cannot be had.
         ConfigError: the configuration names something that does not exist.
+        EngineKilled: the engine was ended from outside before it was ready.
     """
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
@@ -108,7 +119,7 @@ class _EngineProcess:
         self._was_ready = True
 
     async def supervise(self) -> None:
-        """Keep it running; returns when it cannot even start."""
+        """Keep it running; returns when it cannot even start. Raises EngineKilled."""
         first, longest = _RESTART_AFTER_S
         pause_s = first
         while True:
@@ -118,7 +129,9 @@ class _EngineProcess:
             )
             code = await self._process.wait()
             if not self._was_ready:
-                self.failed_start = code or 1
+                if code <= 0:
+                    raise EngineKilled(code)
+                self.failed_start = code
                 return
             pause_s = first if monotonic() - began > _LIVED_S else min(pause_s * 2, longest)
             log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)

@@ -1,0 +1,54 @@
+"""`radixway up` and an engine that does not do what it should."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+WITH_ENGINE = """
+import sys
+
+import radixway.up
+from radixway.cli import main
+
+engine, *sys.argv[1:] = sys.argv[1:]
+radixway.up.sys.executable = engine
+main()
+"""
+
+
+def scripted_engine(directory: Path, script: str) -> Path:
+    """A shell script to run instead of an engine."""
+    path = directory / "engine"
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+    return path
+
+
+@asynccontextmanager
+async def up(engine: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`radixway up` with this for an engine."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WITH_ENGINE, engine, "up", "--port", str(port)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"},
+    )
+    try:
+        async with asyncio.timeout(30):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+async def test_an_engine_killed_while_it_loads_ends_it_with_one_sentence(
+    tmp_path: Path, free_port: int
+) -> None:
+    async with up(scripted_engine(tmp_path, "kill -KILL $$"), free_port) as process:
+        _, told = await process.communicate()
+        assert process.returncode == 2
+        assert b"the engine was ended by signal 9 (Killed) before it was ready" in told
+        assert b"Traceback" not in told
