@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from radixway.cli import main
 
 engine, *sys.argv[1:] = sys.argv[1:]
 radixway.up.sys.executable = engine
+radixway.up._STOP_WITHIN_S = 600
 main()
 """
 
@@ -52,3 +54,25 @@ async def test_an_engine_killed_while_it_loads_ends_it_with_one_sentence(
         assert process.returncode == 2
         assert b"the engine was ended by signal 9 (Killed) before it was ready" in told
         assert b"Traceback" not in told
+
+
+async def test_a_second_signal_does_not_wait_for_the_engine(tmp_path: Path, free_port: int) -> None:
+    stubborn = "trap '' TERM\necho loading\nexec cat"  # until `up` ends
+    async with up(scripted_engine(tmp_path, stubborn), free_port) as process:
+        assert process.stdout is not None
+        while b"loading" not in await process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        await until_refused(free_port)
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+
+
+async def until_refused(port: int) -> None:
+    """Wait until nobody listens there any more."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            return
+        writer.close()

@@ -56,7 +56,8 @@ async def run_gateway(config: Config) -> int:
 async def run_up(config: Config, config_file: Path | None, model: str | None, *, greet: bool) -> int:
     """Serve a gateway with an embedded engine on the next port until a signal; returns the exit code.
 
-    An engine that cannot start ends everything with its exit code; one that dies later is started again.
+    An engine that cannot start ends everything with its exit code; one that dies later is started again. A
+    second signal waits for nothing.
 
     Raises:
         CannotListen: one of the two ports cannot be had.
@@ -70,7 +71,17 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     workers = (*config.workers, WorkerSection(url=engine.url))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
-    server.stop_on_signals()
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        if stopping:
+            engine.hurry()
+        stopping = True
+        server.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     supervising = asyncio.create_task(engine.supervise())
     presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
     try:
@@ -113,6 +124,7 @@ class _EngineProcess:
             self._command += ["--model", model]
         self._process: asyncio.subprocess.Process | None = None
         self._was_ready = False
+        self._hurried = asyncio.Event()
 
     def ready(self) -> None:
         """It has answered once: from now on its death is an accident, not a bad configuration."""
@@ -143,12 +155,17 @@ class _EngineProcess:
         if process is None or process.returncode is not None:
             return
         process.terminate()
-        try:
-            async with asyncio.timeout(_STOP_WITHIN_S):
-                await process.wait()
-        except TimeoutError:
+        ended = asyncio.create_task(process.wait())
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait({ended, hurried}, timeout=_STOP_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if not ended.done():
             process.kill()
-            await process.wait()
+        await ended
+
+    def hurry(self) -> None:
+        """Whoever waits in `stop` insists now."""
+        self._hurried.set()
 
 
 async def _present(url: str, registry: Registry, engine: _EngineProcess, *, greet: bool) -> None:
