@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -69,10 +68,9 @@ def up(
 ) -> None:
     """Start an engine and a gateway in front of it."""
     settings = _load(config, host, port, worker, model)
-    with _ending_at_ctrl_c():
-        from radixway.up import run_up
+    from radixway.up import run_up
 
-        _run_server(run_up(settings, config, model, greet=greet))
+    _run_server(run_up(settings, config, model, greet=greet))
 
 
 @app.command()
@@ -87,10 +85,9 @@ def serve(
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
     settings = _load(config, host, port, worker, None, served=model)
-    with _ending_at_ctrl_c():
-        from radixway.up import run_gateway
+    from radixway.up import run_gateway
 
-        _run_server(run_gateway(settings))
+    _run_server(run_gateway(settings))
 
 
 @app.command()
@@ -106,8 +103,7 @@ def engine(
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     if until_stdin_closes:
         _terminate_when_stdin_closes()
-    with _ending_at_ctrl_c():
-        _run_engine(settings, *address)
+    _run_engine(settings, *address)
 
 
 @app.command()
@@ -223,15 +219,6 @@ def _load(
         fail(str(error))
 
 
-@contextmanager
-def _ending_at_ctrl_c() -> Iterator[None]:
-    """A server that is interrupted has done what it was asked to, also while it still starts."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SystemExit(0) from None
-
-
 def _run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
     import uvloop
@@ -296,8 +283,6 @@ def _call(call: Coroutine[Any, Any, AnswerT]) -> AnswerT:
         return asyncio.run(call)
     except CallFailed as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def main() -> None:
