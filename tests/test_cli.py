@@ -24,13 +24,13 @@ def radixway(*args, env=None):
     )
 
 
-async def started(*args):
+async def started(*args, stdout=asyncio.subprocess.PIPE):
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "radixway",
         *args,
-        stdout=asyncio.subprocess.PIPE,
+        stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
     )
 
@@ -141,6 +141,39 @@ async def test_a_signal_drains_the_gateway_and_it_exits_0(signum):
         finally:
             if process.returncode is None:
                 process.kill()
+
+
+async def test_a_gateway_whose_output_nobody_reads_goes_on_serving(free_port):
+    reader, writer = os.pipe()
+    os.close(reader)
+    probed = asyncio.Event()
+    worker = await asyncio.start_server(lambda _reader, _writer: probed.set(), "127.0.0.1", 0)
+    url = "http://{}:{}".format(*worker.sockets[0].getsockname())
+    process = await started("serve", "--port", str(free_port), "--worker", url, stdout=writer)
+    os.close(writer)
+    try:
+        async with asyncio.timeout(30):
+            await probed.wait()
+            answer, request = await asyncio.open_connection("127.0.0.1", free_port)
+            request.write(b"GET /list_workers HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert await answer.readline() == b"HTTP/1.1 200 OK\r\n"
+            request.close()
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        worker.close()
+        if process.returncode is None:
+            process.kill()
+
+
+def test_a_command_whose_output_nobody_reads_ends_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as unread:
+        told = subprocess.run(
+            [sys.executable, "-m", "radixway", "config", "show"], stdout=unread, stderr=subprocess.PIPE
+        )
+    assert told.stderr == b""
 
 
 async def test_ask_streams_an_answer_and_tells_where_it_came_from():

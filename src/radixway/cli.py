@@ -241,7 +241,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from rich.progress import Progress, TaskID
 
     from radixway.engine.errors import EngineError
-    from radixway.telemetry import configure_logging
+    from radixway.telemetry import ServerConsole, configure_logging
 
     configure_logging(settings.telemetry.log_level)
     terminal = Console(stderr=True)
@@ -255,7 +255,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
 
     def serving(url: str) -> None:
         bar.stop()
-        out.print(f"engine {url}")
+        ServerConsole(highlight=False, markup=False).print(f"engine {url}")
 
     try:
         run_engine(settings.engine, host, port, progress=show, on_ready=serving)

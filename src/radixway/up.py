@@ -10,7 +10,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
@@ -18,11 +17,11 @@ from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
 from radixway.config import Config, WorkerSection
 from radixway.routing import Registry, Worker, WorkerState
-from radixway.telemetry import configure_logging
+from radixway.telemetry import ServerConsole, configure_logging
 from radixway.web import AppServer, bind
 
 log = logging.getLogger(__name__)
-out = Console(highlight=False)
+out = ServerConsole(highlight=False)
 
 GREETING = "What is Radixway?"
 _RESTART_AFTER_S = (1.0, 60.0)

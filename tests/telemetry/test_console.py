@@ -1,0 +1,33 @@
+"""What a server prints when nobody reads it."""
+
+import logging
+import os
+
+import pytest
+
+from radixway.telemetry import ServerConsole, configure_logging
+
+
+@pytest.fixture
+def unread():
+    """A stream whose reader has left."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        yield stream
+
+
+def test_a_console_that_nobody_reads_falls_silent(unread):
+    console = ServerConsole(file=unread)
+    console.print("one")
+    console.print("two")
+    unread.write("three")
+    unread.flush()
+
+
+def test_a_log_that_nobody_reads_ends_nothing(unread, monkeypatch):
+    monkeypatch.setattr("sys.stderr", unread)
+    configure_logging("info")
+    logging.getLogger("radixway.test").warning("nobody hears this")
+    unread.write("nor this")
+    unread.flush()
