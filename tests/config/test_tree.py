@@ -43,6 +43,9 @@ MISTAKES = [
     ("workers: 3\n", ":1: workers: this must be a list"),
     ("routing: {model_policies: 3}\n", ":1: routing.model_policies: this must be a mapping"),
     ("routing:\n  health: 3\n", ":2: routing.health: this must be a mapping"),
+    ("gateway: {host: ''}\n", ":1: gateway.host: this must be a name or an address"),
+    ('gateway: {host: "a\\0b"}\n', ":1: gateway.host: this must be a name or an address"),
+    ('gateway: {host: "\\ud800"}\n', ":1: gateway.host: this must be a name or an address"),
     ("nonsense:\n", ":1: nonsense: there is no such key"),
 ]
 

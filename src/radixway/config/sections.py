@@ -51,7 +51,14 @@ def _check_bearer(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _check_host(host: str) -> str:
+    if not (host and host.isascii() and host.isprintable()):
+        raise ValueError("this must be a name or an address")
+    return host
+
+
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
+Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 Role = Literal["any", "prefill", "decode"]
 PolicyName = Literal["round_robin", "least_loaded", "power_of_two"]
@@ -60,7 +67,7 @@ PolicyName = Literal["round_robin", "least_loaded", "power_of_two"]
 class GatewaySection(Section):
     """The server that clients reach."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=30000, ge=0, le=65535)
     admin_key: Bearer | None = None
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
