@@ -143,10 +143,8 @@ def _signals_set(stop: asyncio.Event) -> Iterator[None]:
 
     def drain() -> None:
         restore()
-        for number in signals:
-            signal.signal(
-                number, signal.SIG_DFL
-            )  # Python's own SIGINT would wait for threads that still work
+        for number in signals:  # Python's own SIGINT would wait for threads that still work
+            signal.signal(number, signal.SIG_DFL)
         stop.set()
 
     for number in signals:
