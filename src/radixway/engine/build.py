@@ -35,7 +35,12 @@ def build_core(
     if length > shape.context_length:
         raise EngineError(f"context_length {length} is more than the model's own {shape.context_length}")
     source = Dummy(shape, config.seed) if config.load_format == "dummy" else Checkpoint(directory)
-    model = load_model(source, shape, dtype, device, length, progress)
+    try:
+        model = load_model(source, shape, dtype, device, length, progress)
+    except RuntimeError as error:
+        if "memory" not in str(error).lower():
+            raise
+        raise EngineError(f"the model does not fit in memory with a context of {length} tokens") from error
 
     pages = _pool_pages(config, shape, dtype, device, length)
     store = KVStore(shape, pages, config.page_size, dtype, device)

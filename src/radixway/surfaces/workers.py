@@ -97,5 +97,5 @@ def _read_worker(fields: dict[str, Any]) -> WorkerSection:
 def _find(registry: Registry, fields: dict[str, Any]) -> Worker:
     worker = registry.get(fields["url"])
     if worker is None:
-        raise WorkerNotFound(f"there is no worker {fields['url']!r}")
+        raise WorkerNotFound("there is no worker of that URL; /list_workers names them all")
     return worker

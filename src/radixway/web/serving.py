@@ -33,7 +33,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((host, port))
         listener.listen(2048)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError, ValueError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or error
         raise CannotListen(f"cannot listen on {host}:{port}: {why}") from None
