@@ -61,13 +61,13 @@ class PrefixCache:
         """How many tokens of a waiting request are cached now. Only looks, and remembers where it found them:
         looking again takes time only for what has come since.
 
-        Never all of them: the last token is always computed, for its logits.
+        Never all of them, see `Request.reusable`.
         """
         if not self.enabled:
             return 0
         match = request.match
         if match is None:
-            request.key = request.tokens[:-1].tobytes()
+            request.key = request.tokens[: request.reusable].tobytes()
         if match is None or not _is_end(match, request.key, self._tree.width):
             match = request.match = self._tree.match(request.key, request.namespace, touch=False, after=match)
         return match.length * self.page_size

@@ -55,6 +55,11 @@ class Core:
         _check_ids("prompt", prompt_ids, info.vocab_size)
         _check_ids("stop_token_ids", params.stop_token_ids, info.vocab_size)
         _check_ids("logit_bias", params.logit_bias.keys(), info.vocab_size)
+        _check_ids("logprob_ids", params.logprob_ids, info.vocab_size)
+        if params.prompt_logprobs is not None and params.prompt_logprobs_start >= size:
+            start = params.prompt_logprobs_start
+            message = f"prompt_logprobs_start is {start}, but the prompt has only {size} tokens"
+            raise InvalidRequest("prompt_logprobs_start", message)
         if params.stop and self._text is None:
             raise InvalidRequest("stop", "this engine has no tokenizer, so it cannot see stop strings")
         stop_ids = params.stop_token_ids | (frozenset() if params.ignore_eos else info.eos_token_ids)
@@ -138,6 +143,9 @@ class Core:
         if drawn.failure:
             return self._end(request, FinishReason("abort", message=drawn.failure), [], [])
         token = drawn.token_id
+        version = self.model_info.weight_version
+        if not request.weight_changes or request.weight_changes[-1][1] != version:
+            request.weight_changes += ((request.completion_tokens, version),)
         request.tokens.append(token)
         self._generated_tokens += 1
         logprobs = [drawn.logprob] if drawn.logprob is not None else []
@@ -171,6 +179,8 @@ class Core:
     def _output(
         self, request: Request, token_ids: list[int], logprobs: list[TokenLogprob], text: str
     ) -> Output:
+        prompt_logprobs, request.prompt_logprobs = request.prompt_logprobs, []
+        changes = request.weight_changes
         return Output(
             request_id=request.id,
             token_ids=token_ids,
@@ -180,7 +190,9 @@ class Core:
             prompt_tokens=request.prompt_len,
             cached_tokens=max(0, request.cached_tokens),
             completion_tokens=request.completion_tokens,
-            weight_version=self.model_info.weight_version,
+            weight_version=changes[-1][1] if changes else self.model_info.weight_version,
+            weight_changes=changes,
+            prompt_logprobs=prompt_logprobs,
         )
 
 

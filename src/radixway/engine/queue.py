@@ -59,7 +59,7 @@ class WaitingQueue:
         for request in first:
             at = cached[request.id]
             page = self._cache.next_page(request, at)
-            if page in claims and at + self._cache.page_size < len(request.tokens):
+            if page in claims and at + self._cache.page_size <= request.reusable:
                 continue
             leaders.append(request)
             if page is not None:

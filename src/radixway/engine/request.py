@@ -56,6 +56,12 @@ class SamplingParams:
     """Added to the logit of each named token."""
     logprobs: int | None = None
     """None: none; 0: the sampled token's; k: also those of the k most likely tokens."""
+    logprob_ids: tuple[int, ...] = ()
+    """Tokens whose log-probabilities are given wherever others' are."""
+    prompt_logprobs: int | None = None
+    """As `logprobs`, but of the tokens of the prompt."""
+    prompt_logprobs_start: int = 0
+    """The prompt's tokens after this one are scored; those before it may come from the cache."""
     skip_special_tokens: bool = True
     include_stop: bool = False
     """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
@@ -88,7 +94,12 @@ class SamplingParams:
         _require(all(i >= 0 for i in self.logit_bias), "logit_bias", self.logit_bias, "keyed by ids >= 0")
         finite = all(abs(b) <= 1e4 for b in self.logit_bias.values())
         _require(finite, "logit_bias", self.logit_bias, "made of biases of at most 10,000")
-        _require(self.logprobs is None or 0 <= self.logprobs <= 100, "logprobs", self.logprobs, "in [0, 100]")
+        for name in ("logprobs", "prompt_logprobs"):
+            most = getattr(self, name)
+            _require(most is None or 0 <= most <= 100, name, most, "in [0, 100]")
+        _require(len(self.logprob_ids) <= 100, "logprob_ids", len(self.logprob_ids), "at most 100 ids")
+        start = self.prompt_logprobs_start
+        _require(start >= 0, "prompt_logprobs_start", start, "at least 0")
 
 
 def _require(holds: bool, name: str, value: object, bound: str) -> None:
@@ -117,6 +128,10 @@ class TokenLogprob:
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
     """The most likely (token id, logprob) pairs, most likely first; as many as `SamplingParams.logprobs`."""
+    named: tuple[tuple[int, float], ...] = ()
+    """(token id, logprob) of each of `SamplingParams.logprob_ids`."""
+    rank: int = 0
+    """1 for the most likely token."""
 
 
 @dataclass(slots=True)
@@ -135,6 +150,11 @@ class Output:
     completion_tokens: int
     """Tokens sampled so far, those of this delta included."""
     weight_version: str
+    """Of the weights that made its last token."""
+    weight_changes: tuple[tuple[int, str], ...] = ()
+    """(first token, version) for each run of sampled tokens that one version made."""
+    prompt_logprobs: Sequence[TokenLogprob] = ()
+    """Of the prompt's tokens after `SamplingParams.prompt_logprobs_start`, all with the first output."""
 
 
 class TextStream(Protocol):
@@ -186,7 +206,7 @@ class Request:
     node: "Node[bytes, Pages] | None" = None
     """The deepest tree node it pins; None while it waits."""
     key: bytes = b""
-    """All tokens but the last, as the tree has them, while it waits."""
+    """Its `reusable` tokens, as the tree has them, while it waits."""
     match: "Match[bytes, Pages] | None" = None
     """Where the cache last found its prefix, while it waits."""
     passed: int = 0
@@ -195,11 +215,32 @@ class Request:
     """See `Output.cached_tokens`; -1 until first admitted."""
     seen: "Seen | None" = None
     """What the sampler remembers for penalties."""
+    scored: int = 0
+    """The first position whose logits are still wanted for `prompt_logprobs`; `prompt_len - 1` if none is."""
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    """Scored, and not given out yet."""
+    weight_changes: tuple[tuple[int, str], ...] = ()
+    """See `Output.weight_changes`."""
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:
         self.prompt_len = self.prompt_len or len(self.tokens)
         self.max_len = self.max_len or self.prompt_len + (self.params.max_tokens or 0)
+        self.score_again()
+
+    def score_again(self) -> None:
+        """Forget what has been scored of the prompt."""
+        wanted = self.params.prompt_logprobs is not None
+        self.scored = self.params.prompt_logprobs_start if wanted else self.prompt_len - 1
+        self.prompt_logprobs = []
+
+    @property
+    def reusable(self) -> int:
+        """How many of its first tokens may have their KV from the cache.
+
+        Not the last one, nor any whose logits are still wanted.
+        """
+        return self.scored if self.scored < self.prompt_len - 1 else len(self.tokens) - 1
 
     @property
     def completion_tokens(self) -> int:

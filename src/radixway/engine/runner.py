@@ -10,6 +10,7 @@ from torch import Tensor
 
 from radixway.engine.attention import Attention
 from radixway.engine.errors import EngineError
+from radixway.engine.logprobs import score_prompts
 from radixway.engine.model import Model
 from radixway.engine.plan import Plan, Span
 from radixway.engine.request import Request, SamplingParams
@@ -36,6 +37,7 @@ class Runner:
         hidden = self.model.hidden(
             torch.from_numpy(tokens).to(self._device), plan.positions, partial(self._attention, plan)
         )
+        score_prompts(self.model.logits, hidden, work, self.model.architecture.vocab_size)
         ends = np.cumsum([part.tokens for part in work]) - 1
         sampling = [(end, part.request) for end, part in zip(ends, work, strict=True) if part.samples]
         rows = torch.tensor([end for end, _ in sampling], dtype=torch.int64, device=self._device)

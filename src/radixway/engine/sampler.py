@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from radixway.engine.logprobs import token_logprobs
 from radixway.engine.request import Request, SamplingParams, TokenLogprob
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,10 @@ def _sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
     ]
     if wanting:
         tokens = [samples[row].token_id for row in wanting]
-        found = _logprobs(logits[wanting], tokens, [requests[row].params.logprobs or 0 for row in wanting])
+        params = [requests[row].params for row in wanting]
+        found = token_logprobs(
+            logits[wanting], tokens, [p.logprobs or 0 for p in params], [p.logprob_ids for p in params]
+        )
         for row, logprob in zip(wanting, found, strict=True):
             samples[row] = Sample(logprob.token_id, logprob)
     return samples
@@ -192,18 +196,3 @@ def _lowest_kept(scores: Tensor, requests: Sequence[Request], width: int = NUCLE
     if width < vocabulary and bool((kept[:, -1:] & (k > width)).any()):
         return _lowest_kept(scores, requests, vocabulary)
     return best.gather(1, (kept.sum(-1, keepdim=True) - 1).clamp(min=0))
-
-
-def _logprobs(raw: Tensor, tokens: Sequence[int], most: Sequence[int]) -> list[TokenLogprob]:
-    """Log-probabilities of `tokens`, and of the `most` most likely, under `raw` logits [n, vocabulary]."""
-    logprobs = raw.log_softmax(-1)
-    index = torch.tensor(tokens, device=raw.device)[:, None]
-    own: list[float] = logprobs.gather(1, index).squeeze(1).tolist()
-    width = min(max(most), raw.shape[1])
-    values, ids = (
-        (part.tolist() for part in logprobs.topk(width)) if width else ([[]] * len(own), [[]] * len(own))
-    )
-    return [
-        TokenLogprob(token, logprob, tuple(zip(ids[row][:k], values[row][:k], strict=True)))
-        for row, (token, logprob, k) in enumerate(zip(tokens, own, most, strict=True))
-    ]

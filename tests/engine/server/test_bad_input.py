@@ -115,7 +115,10 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"stream": "yes"}, "stream"),
         ({"stream_options": []}, "stream_options"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"prompt_logprobs": 1}, "prompt_logprobs"),
+        ({"prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt_logprobs": -1}, "prompt_logprobs"),
+        ({"prompt_logprobs": True}, "prompt_logprobs"),
+        ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
         ({"tools": [{}]}, "tools[0]"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
         ({"tool_choice": "required"}, "tool_choice"),
@@ -166,7 +169,8 @@ FIELDS = """
 model n stream stream_options min_tokens temperature top_p top_k min_p presence_penalty
 frequency_penalty repetition_penalty seed stop stop_token_ids ignore_eos logit_bias logprobs top_logprobs
 skip_special_tokens include_stop_str_in_output return_token_ids cache_salt priority best_of response_format
-echo suffix tools tool_choice chat_template_kwargs continue_final_message add_generation_prompt unknown
+echo prompt_logprobs suffix tools tool_choice chat_template_kwargs continue_final_message add_generation_prompt
+unknown
 """
 sampling_fields = dict.fromkeys(FIELDS.split(), anything) | {
     "n": st.integers(-1, 3),
@@ -210,6 +214,8 @@ bodies = st.one_of(
                 "stream": st.booleans(),
                 "return_logprob": st.booleans() | anything,
                 "top_logprobs_num": st.integers(-1, 101) | anything,
+                "logprob_start_len": st.integers(-2, 5) | anything,
+                "token_ids_logprob": ids | st.lists(ids, max_size=2) | anything,
                 "rid": anything,
             },
         ),

@@ -99,7 +99,9 @@ async def test_token_ids_come_back_when_asked_for(served: Served) -> None:
     [
         ({"prompt": "x", "suffix": "end"}, "suffix"),
         ({"prompt": "x", "best_of": 4}, "best_of"),
-        ({"prompt": "x", "echo": True, "logprobs": 1}, "echo"),
+        ({"prompt": "x", "echo": True, "logprobs": 21}, "logprobs"),
+        ({"prompt": "x", "prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt": "x", "prompt_logprobs": 0, "stream": True}, "prompt_logprobs"),
         ({"prompt": "x", "logprobs": 21}, "logprobs"),
         ({"prompt": []}, "prompt"),
         ({"prompt": ["ok", []]}, "prompt"),

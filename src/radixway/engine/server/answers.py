@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from radixway.engine.engine import Generation
 from radixway.engine.request import FinishReason, Output, TokenLogprob
@@ -20,6 +21,8 @@ class Answer:
     cached_tokens: int = 0
     completion_tokens: int = 0
     weight_version: str = ""
+    weight_changes: tuple[tuple[int, str], ...] = ()
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
 
     def add(self, output: Output) -> None:
         """Append one step's output."""
@@ -31,6 +34,18 @@ class Answer:
         self.cached_tokens = output.cached_tokens
         self.completion_tokens = output.completion_tokens
         self.weight_version = output.weight_version
+        self.weight_changes = output.weight_changes
+        self.prompt_logprobs += output.prompt_logprobs
+
+    @property
+    def weight_versions(self) -> list[dict[str, Any]]:
+        """Which version of the weights made its tokens [start, end), as SGLang tells it: none left out."""
+        changes = self.weight_changes or ((0, self.weight_version),)
+        ends = [*(start for start, _ in changes[1:]), self.completion_tokens]
+        return [
+            {"version": version, "start": start, "end": end}
+            for (start, version), end in zip(changes, ends, strict=True)
+        ]
 
 
 class Answers:
@@ -101,4 +116,5 @@ def _joined(first: Output, second: Output) -> Output:
         token_ids=first.token_ids + second.token_ids,
         logprobs=first.logprobs + second.logprobs,
         text=first.text + second.text,
+        prompt_logprobs=[*first.prompt_logprobs, *second.prompt_logprobs],
     )

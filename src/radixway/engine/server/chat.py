@@ -16,8 +16,10 @@ from radixway.engine.server.openai_replies import (
     Completion,
     chat_logprobs,
     finish_reason,
+    prompt_logprobs,
     stop_reason,
     usage,
+    weight_metadata,
 )
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
 from radixway.engine.server.sampling import (
@@ -71,6 +73,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
                 service.defaults,
                 max_tokens=max_tokens,
                 logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+                prompt_logprobs=None if choice else body.prompt_logprobs,
                 choice=choice,
             )
             for choice in range(n)
@@ -150,7 +153,11 @@ def _whole_reply(
     )
     reply.usage = usage(answers, len(answers))
     reply.prompt_token_ids = prompt_ids if body.return_token_ids else UNSET
-    reply.metadata = {"weight_version": answers[0].weight_version}
+    if body.prompt_logprobs is not None:
+        reply.prompt_logprobs = prompt_logprobs(
+            service.tokenizer, answers[0].prompt_logprobs, body.prompt_logprobs
+        )
+    reply.metadata = weight_metadata(answers[0])
     return reply
 
 

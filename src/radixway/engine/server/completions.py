@@ -1,20 +1,23 @@
 """POST /v1/completions."""
 
 import time
+from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from radixway.engine.request import Output
+from radixway.engine.request import Output, TokenLogprob
 from radixway.engine.server.answers import Answer
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_replies import (
     Completion,
     TextChoice,
     finish_reason,
+    prompt_logprobs,
     stop_reason,
     text_logprobs,
     usage,
+    weight_metadata,
 )
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
 from radixway.engine.server.prompts import prompt_ids, split_prompts
@@ -55,8 +58,6 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
     check_logprobs("logprobs", body.logprobs)
     if body.suffix:
         raise unsupported("suffix")
-    if body.echo and body.logprobs is not None:
-        raise unsupported("echo", "together with logprobs")
 
     with wire_names({}):
         given = split_prompts(body.prompt, param="prompt")
@@ -98,9 +99,16 @@ def _job(service: Service, exchange: Exchange, body: CompletionBody, prompt: lis
         if body.max_tokens is None
         else body.max_tokens,
         logprobs=body.logprobs,
+        prompt_logprobs=_scored(body) if choice == 0 or body.stream else None,
         choice=choice,
     )
     return Job(prompt, params, exchange.request_id)
+
+
+def _scored(body: CompletionBody) -> int | None:
+    """How many alternatives to the prompt's tokens are needed; None if no log-probabilities of it are."""
+    wanted = [body.prompt_logprobs, body.logprobs if body.echo else None]
+    return max((count for count in wanted if count is not None), default=None)
 
 
 def _echoes(service: Service, body: CompletionBody, prompts: list[list[int]]) -> list[str]:
@@ -111,9 +119,11 @@ def _echoes(service: Service, body: CompletionBody, prompts: list[list[int]]) ->
 
 
 def _whole_reply(choices: "_Choices", head: ReplyHead, answers: list[Answer], n: int) -> Completion:
+    for index, answer in enumerate(answers):
+        answer.prompt_logprobs = answers[index - index % n].prompt_logprobs  # scored once for all n
     reply = head.reply([choices.choice(index, answer) for index, answer in enumerate(answers)])
     reply.usage = usage(answers, n)
-    reply.metadata = {"weight_version": answers[0].weight_version}
+    reply.metadata = weight_metadata(answers[0])
     return reply
 
 
@@ -125,7 +135,8 @@ class _Choices:
     ) -> None:
         self._tokenizer = service.tokenizer
         self._eos_token_ids = service.engine.model_info.eos_token_ids
-        self._logprobs = body.logprobs is not None
+        self._logprobs = body.logprobs
+        self._prompt_logprobs = body.prompt_logprobs
         self._token_ids = bool(body.return_token_ids)
         self._prompts = prompts
         self._echoes = echoes
@@ -136,21 +147,38 @@ class _Choices:
         """The choice for a whole answer, or for the next part of a streamed one."""
         prompt = index // self._n
         first = index not in self._offsets
-        offset = self._offsets.get(index, 0)
-        logprobs = text_logprobs(self._tokenizer, part.logprobs, offset) if self._logprobs else None
-        self._offsets[index] = offset + (sum(map(len, logprobs["tokens"])) if logprobs else 0)
+        scores: list[dict[str, Any] | None] | UnsetType = UNSET
+        if self._prompt_logprobs is not None:
+            scores = prompt_logprobs(self._tokenizer, part.prompt_logprobs, self._prompt_logprobs)
         return TextChoice(
             index=index,
             text=self._echoes[prompt] + part.text if first else part.text,
-            logprobs=logprobs,
+            logprobs=self._text_logprobs(index, part),
             finish_reason=finish_reason(part.finish),
             stop_reason=stop_reason(part.finish, self._eos_token_ids),
             prompt_token_ids=self._prompts[prompt] if self._token_ids and first else UNSET,
             token_ids=part.token_ids if self._token_ids else UNSET,
+            prompt_logprobs=scores,
         )
+
+    def _text_logprobs(self, index: int, part: Answer | Output) -> dict[str, Any] | None:
+        """The `logprobs` of a part, the echoed prompt's before the first."""
+        first = index not in self._offsets
+        offset = self._offsets.setdefault(index, 0)
+        if self._logprobs is None:
+            return None
+        items: list[TokenLogprob | int] = list(part.logprobs)
+        echo, ids = self._echoes[index // self._n], self._prompts[index // self._n]
+        if first and echo:
+            items = [ids[0], *part.prompt_logprobs, *items]
+            token = self._tokenizer.piece(ids[0])
+            offset = 0 if echo.startswith(token) else -len(token)  # a begin-of-sequence token is not shown
+        logprobs = text_logprobs(self._tokenizer, items, offset, self._logprobs)
+        self._offsets[index] = offset + sum(map(len, logprobs["tokens"]))
+        return logprobs
 
     def streamed(self, index: int, output: Output) -> list[TextChoice]:
         """The choice for one output, or nothing when it has nothing to tell."""
-        has_tokens = output.token_ids and (self._token_ids or self._logprobs)
+        has_tokens = output.token_ids and (self._token_ids or self._logprobs is not None)
         has_echo = index not in self._offsets and self._echoes[index // self._n]
         return [self.choice(index, output)] if output.text or output.finish or has_tokens or has_echo else []

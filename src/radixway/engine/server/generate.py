@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.request import FinishReason, TokenLogprob
+from radixway.engine.request import FinishReason
 from radixway.engine.server.answers import Answer, Answers
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
@@ -17,6 +17,9 @@ from radixway.web import read_json
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf
+
+Entry = tuple[float | None, int, str | None]
+"""Log-probability, token id, and its text where that is asked for."""
 
 _decoder = msgspec.json.Decoder(GenerateBody)
 _encode = msgspec.json.Encoder().encode
@@ -86,24 +89,39 @@ class _Replies:
             "completion_tokens": answer.completion_tokens,
             "cached_tokens": answer.cached_tokens,
             "weight_version": answer.weight_version,
+            "weight_versions": answer.weight_versions,
             "e2e_latency": time.perf_counter() - self._arrived_at,
         }
         if job.params.logprobs is not None:
-            meta["input_token_logprobs"] = []
-            meta["output_token_logprobs"] = [
-                self._entry(item.token_id, item.logprob) for item in answer.logprobs
-            ]
-            if job.params.logprobs:
-                meta["input_top_logprobs"] = []
-                meta["output_top_logprobs"] = [self._top(item) for item in answer.logprobs]
+            meta |= self._logprobs(job, answer)
         return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
 
-    def _entry(self, token_id: int, logprob: float) -> tuple[float, int, str | None]:
-        text = self._tokenizer.piece(token_id) if self._text_in_logprobs else None
-        return max(logprob, _LEAST_LOGPROB), token_id, text
+    def _logprobs(self, job: Job, answer: Answer) -> dict[str, list[Any]]:
+        """SGLang's lists, one entry a token; the first of a prompt is of the token before those scored."""
+        params = job.params
+        prompt = answer.prompt_logprobs
+        first = []
+        if params.prompt_logprobs is not None:
+            first = [self._entry(job.prompt_ids[params.prompt_logprobs_start], None)]
+        nothing = [None] * len(first)
+        lists: dict[str, list[Any]] = {
+            "input_token_logprobs": first + [self._entry(item.token_id, item.logprob) for item in prompt],
+            "output_token_logprobs": [self._entry(item.token_id, item.logprob) for item in answer.logprobs],
+        }
+        if params.logprobs:
+            lists["input_top_logprobs"] = nothing + [self._entries(item.top) for item in prompt]
+            lists["output_top_logprobs"] = [self._entries(item.top) for item in answer.logprobs]
+        if params.logprob_ids:
+            lists["input_token_ids_logprobs"] = nothing + [self._entries(item.named) for item in prompt]
+            lists["output_token_ids_logprobs"] = [self._entries(item.named) for item in answer.logprobs]
+        return lists
 
-    def _top(self, item: TokenLogprob) -> list[tuple[float, int, str | None]]:
-        return [self._entry(token_id, logprob) for token_id, logprob in item.top]
+    def _entry(self, token_id: int, logprob: float | None) -> "Entry":
+        text = self._tokenizer.piece(token_id) if self._text_in_logprobs else None
+        return None if logprob is None else max(logprob, _LEAST_LOGPROB), token_id, text
+
+    def _entries(self, pairs: Sequence[tuple[int, float]]) -> "list[Entry]":
+        return [self._entry(token_id, logprob) for token_id, logprob in pairs]
 
 
 def _finish_reason(answer: Answer) -> dict[str, Any] | None:

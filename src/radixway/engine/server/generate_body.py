@@ -25,6 +25,9 @@ WIRE_NAMES = {
     "min_tokens": "sampling_params.min_new_tokens",
     "seed": "sampling_params.sampling_seed",
     "logprobs": "top_logprobs_num",
+    "prompt_logprobs": "top_logprobs_num",
+    "prompt_logprobs_start": "logprob_start_len",
+    "logprob_ids": "token_ids_logprob",
 } | {
     name: f"sampling_params.{name}"
     for name in (
@@ -81,11 +84,11 @@ class GenerateBody(msgspec.Struct, kw_only=True):
     return_logprob: bool | list[bool] | None = None
     logprob_start_len: int | list[int] | None = None
     top_logprobs_num: int | list[int] | None = None
+    token_ids_logprob: list[int | list[int] | None] | None = None
     return_text_in_logprobs: bool | None = None
     priority: int | None = None
     cache_salt: str | None = None
     extra_key: str | None = None
-    token_ids_logprob: Any = None
     input_embeds: Any = None
     image_data: Any = None
     audio_data: Any = None
@@ -96,13 +99,23 @@ class GenerateBody(msgspec.Struct, kw_only=True):
 
 
 @dataclass(slots=True, frozen=True)
+class Logprobs:
+    """Which log-probabilities one prompt's answer carries, under SGLang's names."""
+
+    start_len: int
+    """The prompt's tokens are scored from here on; -1: only the answer's."""
+    top_num: int
+    token_ids: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class GenerateItem:
     """One prompt of the request."""
 
     prompt: str | list[int]
     rid: str
     sampling: GenerateSampling
-    logprobs: int | None
+    logprobs: Logprobs | None
     samples: int
 
     def params(self, default_max_tokens: int) -> list[SamplingParams]:
@@ -124,19 +137,14 @@ def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
     prompts = _prompts(body)
     count = len(prompts)
     samplings = _each("sampling_params", body.sampling_params, count, GenerateSampling())
-    with_logprobs = _each("return_logprob", body.return_logprob, count, False)
-    starts = _each("logprob_start_len", body.logprob_start_len, count, -1)
-    tops = _each("top_logprobs_num", body.top_logprobs_num, count, 0)
     base = body.rid if isinstance(body.rid, str) else request_id
     rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
     if isinstance(body.rid, list):
         rids = _each("rid", body.rid, count, "")
-    if any(logprob and start >= 0 for logprob, start in zip(with_logprobs, starts, strict=True)):
-        raise unsupported("logprob_start_len", "of 0 or more (log-probabilities of the prompt)")
     items = [
-        GenerateItem(prompt, rid, sampling, top if logprob else None, _samples(sampling))
-        for prompt, sampling, logprob, top, rid in zip(
-            prompts, samplings, with_logprobs, tops, rids, strict=True
+        GenerateItem(prompt, rid, sampling, logprobs, _samples(sampling))
+        for prompt, rid, sampling, logprobs in zip(
+            prompts, rids, samplings, _logprobs(body, count), strict=True
         )
     ]
     if sum(item.samples for item in items) > MOST_ANSWERS:
@@ -164,6 +172,32 @@ def _each(param: str, given: T | list[T] | None, count: int, default: T) -> list
     return given
 
 
+def _logprobs(body: GenerateBody, count: int) -> list[Logprobs | None]:
+    """What each of `count` prompts asks for; None where it asks for none."""
+    wanted = _each("return_logprob", body.return_logprob, count, False)
+    starts = _each("logprob_start_len", body.logprob_start_len, count, -1)
+    tops = _each("top_logprobs_num", body.top_logprobs_num, count, 0)
+    if any(start < -1 for start in starts):
+        message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
+        raise BadBody(message, param="logprob_start_len", code="invalid_value")
+    token_ids = _token_ids(body.token_ids_logprob or [], count)
+    return [
+        Logprobs(start, top, ids) if logprob else None
+        for logprob, start, top, ids in zip(wanted, starts, tops, token_ids, strict=True)
+    ]
+
+
+def _token_ids(given: list[int | list[int] | None], count: int) -> list[tuple[int, ...]]:
+    """`token_ids_logprob` of each prompt: a list of ids is for all of them."""
+    param = "token_ids_logprob"
+    lists = [tuple(item) if isinstance(item, list) else () for item in given if not isinstance(item, int)]
+    ids = tuple(item for item in given if isinstance(item, int))
+    if ids and lists:
+        message = f"{param} mixes token ids and lists of them"
+        raise BadBody(message, param=param, code="invalid_type")
+    return _each(param, lists, count, ()) if lists else [ids] * count
+
+
 def _samples(sampling: GenerateSampling) -> int:
     n = 1 if sampling.n is None else sampling.n
     if not 1 <= n <= MOST_CHOICES:
@@ -173,7 +207,7 @@ def _samples(sampling: GenerateSampling) -> int:
 
 
 def _sampling_params(
-    given: GenerateSampling, logprobs: int | None, sample: int, default_max_tokens: int
+    given: GenerateSampling, logprobs: Logprobs | None, sample: int, default_max_tokens: int
 ) -> SamplingParams:
     return SamplingParams(
         max_tokens=default_max_tokens if given.max_new_tokens is None else given.max_new_tokens,
@@ -190,14 +224,16 @@ def _sampling_params(
         stop_token_ids=frozenset(given.stop_token_ids or ()),
         ignore_eos=bool(given.ignore_eos),
         logit_bias=given.logit_bias or {},
-        logprobs=logprobs,
+        logprobs=logprobs.top_num if logprobs else None,
+        logprob_ids=logprobs.token_ids if logprobs else (),
+        prompt_logprobs=logprobs.top_num if logprobs and logprobs.start_len >= 0 else None,
+        prompt_logprobs_start=max(0, logprobs.start_len) if logprobs else 0,
         skip_special_tokens=given.skip_special_tokens is not False,
         include_stop=bool(given.no_stop_trim),
     )
 
 
 _UNSUPPORTED = (
-    "token_ids_logprob",
     "input_embeds",
     "image_data",
     "audio_data",

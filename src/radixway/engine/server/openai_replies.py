@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from radixway.engine.request import FinishReason, TokenLogprob
+from radixway.engine.server.answers import Answer
 from radixway.tokenizer import Tokenizer
 
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
@@ -56,6 +57,7 @@ class TextChoice(msgspec.Struct, kw_only=True):
     stop_reason: int | str | UnsetType = UNSET
     prompt_token_ids: list[int] | UnsetType = UNSET
     token_ids: list[int] | UnsetType = UNSET
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
 
 
 class Completion(msgspec.Struct, kw_only=True):
@@ -68,7 +70,8 @@ class Completion(msgspec.Struct, kw_only=True):
     choices: Sequence[ChatChoice | TextChoice]
     usage: Usage | UnsetType | None = UNSET
     prompt_token_ids: list[int] | UnsetType = UNSET
-    metadata: dict[str, str] | UnsetType = UNSET
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
 
 
 class Counts(Protocol):
@@ -119,22 +122,49 @@ def chat_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob]) -> dic
     return {"content": content, "refusal": None}
 
 
-def text_logprobs(tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
-    """The `logprobs` of a completions choice whose first token starts `offset` characters into the text."""
-    tokens = [tokenizer.piece(item.token_id) for item in logprobs]
+def prompt_logprobs(
+    tokenizer: Tokenizer, logprobs: Sequence[TokenLogprob], most: int
+) -> list[dict[str, Any] | None]:
+    """vLLM's `prompt_logprobs`: null for the first token, then each with the `most` likely in its place."""
+
+    def entry(token_id: int, logprob: float, rank: int) -> dict[str, Any]:
+        text = tokenizer.piece(token_id)
+        return {"logprob": max(logprob, _LEAST_LOGPROB), "rank": rank, "decoded_token": text}
+
+    def entries(item: TokenLogprob) -> dict[str, Any]:
+        best = {str(token): entry(token, p, rank) for rank, (token, p) in enumerate(item.top[:most], start=1)}
+        return {str(item.token_id): entry(item.token_id, item.logprob, item.rank)} | best
+
+    return [None, *map(entries, logprobs)]
+
+
+def weight_metadata(answer: Answer) -> dict[str, Any]:
+    """SGLang's `metadata`: which weights made the answer."""
+    return {"weight_version": answer.weight_version, "weight_versions": answer.weight_versions}
+
+
+def text_logprobs(
+    tokenizer: Tokenizer, items: Sequence[TokenLogprob | int], offset: int, most: int
+) -> dict[str, Any]:
+    """The `logprobs` of a completions choice whose first token starts `offset` characters into the text.
+
+    With the `most` likely tokens in the place of each. A bare id is a token that has no log-probability.
+    """
+
+    def alternatives(item: TokenLogprob) -> dict[str, float]:
+        pairs = ((item.token_id, item.logprob), *item.top[:most])
+        return {tokenizer.piece(token_id): max(logprob, _LEAST_LOGPROB) for token_id, logprob in pairs}
+
+    tokens = [tokenizer.piece(item if isinstance(item, int) else item.token_id) for item in items]
     offsets = []
     for token in tokens:
-        offsets.append(offset)
+        offsets.append(max(0, offset))
         offset += len(token)
     return {
         "tokens": tokens,
-        "token_logprobs": [max(item.logprob, _LEAST_LOGPROB) for item in logprobs],
-        "top_logprobs": [
-            {
-                tokenizer.piece(token_id): max(logprob, _LEAST_LOGPROB)
-                for token_id, logprob in ((item.token_id, item.logprob), *item.top)
-            }
-            for item in logprobs
+        "token_logprobs": [
+            None if isinstance(item, int) else max(item.logprob, _LEAST_LOGPROB) for item in items
         ],
+        "top_logprobs": [None if isinstance(item, int) else alternatives(item) for item in items],
         "text_offset": offsets,
     }

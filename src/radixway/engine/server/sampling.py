@@ -55,7 +55,7 @@ class SamplingBody(msgspec.Struct, kw_only=True):
     priority: int | None = None
     best_of: int | None = None
     response_format: dict[str, Any] | None = None
-    prompt_logprobs: Any = None
+    prompt_logprobs: int | None = None
 
     @property
     def include_usage(self) -> bool:
@@ -96,6 +96,7 @@ def sampling_params(
     *,
     max_tokens: int | None,
     logprobs: int | None,
+    prompt_logprobs: int | None = None,
     choice: int = 0,
 ) -> SamplingParams:
     """The parameters of one choice of `n`. Raises InvalidRequest naming the field that is out of range."""
@@ -115,6 +116,7 @@ def sampling_params(
         ignore_eos=bool(body.ignore_eos),
         logit_bias=body.logit_bias or {},
         logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
         skip_special_tokens=_given(body.skip_special_tokens, True),
         include_stop=bool(body.include_stop_str_in_output),
     )
@@ -136,8 +138,9 @@ def check_choices(body: SamplingBody) -> int:
         raise unsupported("best_of", "other than n")
     if body.response_format is not None and body.response_format.get("type", "text") != "text":
         raise unsupported("response_format", "other than text")
-    if body.prompt_logprobs is not None:
-        raise unsupported("prompt_logprobs")
+    check_logprobs("prompt_logprobs", body.prompt_logprobs)
+    if body.prompt_logprobs is not None and body.stream:
+        raise unsupported("prompt_logprobs", "in a stream")
     return n
 
 
