@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -39,6 +39,20 @@ ConfigFile = Annotated[
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)]
 Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
+Eviction = Annotated[
+    str | None,
+    typer.Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),
+]
+KVEventsEndpoint = Annotated[
+    str | None,
+    typer.Option(help="Publish KV events here: tcp://*:5557 binds, tcp://host:5557 connects.", metavar="ZMQ"),
+]
+KVEventsReplay = Annotated[str | None, typer.Option(help="Replay missed KV events here.", metavar="ZMQ")]
+KVEventsTopic = Annotated[str | None, typer.Option(help="First frame of every KV event message.")]
+KVEventsFormat = Annotated[
+    str | None,
+    typer.Option(help="KV events as vLLM 0.24 and later has them, or before.", metavar="map|array"),
+]
 Workers = Annotated[
     list[str] | None, typer.Option("--worker", help="A worker's URL; repeatable.", metavar="URL")
 ]
@@ -96,10 +110,22 @@ def engine(
     host: Host = None,
     port: Port = None,
     model: Model = None,
+    eviction: Eviction = None,
+    kv_events_endpoint: KVEventsEndpoint = None,
+    kv_events_replay_endpoint: KVEventsReplay = None,
+    kv_events_topic: KVEventsTopic = None,
+    kv_events_format: KVEventsFormat = None,
     until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
-    settings = _load(config, None, None, None, model)
+    options = {
+        "eviction": eviction,
+        "kv_events_endpoint": kv_events_endpoint,
+        "kv_events_replay_endpoint": kv_events_replay_endpoint,
+        "kv_events_topic": kv_events_topic,
+        "kv_events_format": kv_events_format,
+    }
+    settings = _load(config, None, None, None, model, engine=options)
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     if until_stdin_closes:
         _terminate_when_stdin_closes()
@@ -199,6 +225,7 @@ def _load(
     workers: list[str] | None,
     model: str | None,
     served: str | None = None,
+    engine: Mapping[str, Any] | None = None,
 ) -> Config:
     """The configuration of `path` or ./radixway.yaml, with what the command line says on top."""
     if path is None and _DEFAULT_FILE.exists():
@@ -210,6 +237,7 @@ def _load(
         overrides["gateway"]["port"] = port
     if model is not None:
         overrides["engine"]["model"] = model
+    overrides["engine"] |= {key: value for key, value in (engine or {}).items() if value is not None}
     if workers:
         models = [served] if served else []
         overrides["workers"] = [{"url": url, "models": models} for url in workers]

@@ -1,8 +1,9 @@
 """The `engine` section: which model the embedded engine runs, and how much of the machine it may take."""
 
-from typing import Literal
+import re
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class EngineConfig(BaseModel):
@@ -38,6 +39,10 @@ class EngineConfig(BaseModel):
     radix_cache: bool = True
     """Keep the KV of finished requests and reuse it for prompts with the same beginning."""
 
+    eviction: Literal["lru", "lfu", "slru", "priority"] = "lru"
+    """Which cached prefixes go first: those used longest ago, used least often, never used again, or of the
+    lowest priority among the requests that computed or used them."""
+
     schedule: Literal["lpm", "fcfs"] = "lpm"
     """Order of admission: longest cached prefix first, or first come first served."""
     max_running: int = Field(default=64, ge=1)
@@ -48,3 +53,31 @@ class EngineConfig(BaseModel):
     """Most requests that may wait; more are refused."""
     seed: int = 0
     """Where the randomness of requests without a seed of their own starts."""
+
+    kv_events_endpoint: str | None = None
+    """Publish what enters and leaves the cache, for routers, at this ZeroMQ endpoint: `tcp://*:5557` and `ipc://…`
+    are bound, `tcp://host:5557` is connected to. None: no events."""
+    kv_events_replay_endpoint: str | None = None
+    """Where subscribers may ask for batches they have missed, for example `tcp://*:5558`; always bound."""
+    kv_events_topic: str = ""
+    """First frame of every message, for subscribers that want only some publishers."""
+    kv_events_format: Literal["map", "array"] = "map"
+    """Each event as a map (vLLM 0.24 and later), or positional (vLLM up to 0.23)."""
+
+    @field_validator("kv_events_endpoint", "kv_events_replay_endpoint")
+    @classmethod
+    def _is_endpoint(cls, endpoint: str | None) -> str | None:
+        if endpoint is None:
+            return None
+        address = re.fullmatch(r"ipc://.+|tcp://[^:]+:(\*|\d{1,5})|tcp://\[[^]]+\]:(\*|\d{1,5})", endpoint)
+        if address is None or any(port.isdigit() and int(port) > 65535 for port in address.groups("")):
+            raise ValueError(f"{endpoint!r} is no endpoint: give tcp://*:PORT, tcp://HOST:PORT or ipc://PATH")
+        return endpoint
+
+    @model_validator(mode="after")
+    def _replays_what_is_published(self) -> Self:
+        if self.kv_events_replay_endpoint is not None and self.kv_events_endpoint is None:
+            raise ValueError(
+                "kv_events_replay_endpoint needs kv_events_endpoint: without it there are no events"
+            )
+        return self

@@ -8,12 +8,14 @@ from radixway.engine.attention import best_attention
 from radixway.engine.cache import PrefixCache
 from radixway.engine.core import Core, TextFactory
 from radixway.engine.errors import EngineError
+from radixway.engine.events import CacheEvents
 from radixway.engine.info import ModelInfo
 from radixway.engine.load import Checkpoint, Dummy, Progress, find_model, load_model
 from radixway.engine.machine import choose_device, choose_dtype, free_memory
 from radixway.engine.pool import KVStore, PagePool
 from radixway.engine.runner import Runner
 from radixway.engine.scheduler import Scheduler
+from radixway.radix import lfu, lru, priority, slru
 
 MOST_CONTEXTS = 32
 """By default the pool holds no more than this many full contexts, however much memory there is."""
@@ -22,8 +24,15 @@ BATCH_TOKENS = {"cpu": 512, "cuda": 4096}
 """Default `max_batch_tokens`: enough rows to keep the device busy, few enough to keep steps short."""
 
 
+EVICTION = {"lru": lru, "lfu": lfu, "slru": slru, "priority": priority}
+"""By name in the configuration: which leaf of the tree goes first."""
+
+
 def build_core(
-    config: EngineConfig, text: TextFactory | None = None, progress: Progress | None = None
+    config: EngineConfig,
+    text: TextFactory | None = None,
+    progress: Progress | None = None,
+    events: CacheEvents | None = None,
 ) -> Core:
     """Load the model (blocking, seconds; `progress` is told) and everything around it. Raises EngineError."""
     progress = progress or (lambda what, share: None)
@@ -60,7 +69,13 @@ def build_core(
 
     def new_scheduler() -> Scheduler:
         return Scheduler(
-            PrefixCache(PagePool(pages), config.page_size, enabled=config.radix_cache),
+            PrefixCache(
+                PagePool(pages),
+                config.page_size,
+                enabled=config.radix_cache,
+                eviction=EVICTION[config.eviction],
+                observer=events,
+            ),
             max_running=config.max_running,
             max_batch_tokens=config.max_batch_tokens or BATCH_TOKENS[device.type],
             order=config.schedule,
@@ -68,7 +83,7 @@ def build_core(
 
     runner = Runner(model, best_attention(store, device), config.page_size)
     runner.try_out()
-    return Core(info, runner, new_scheduler, text=text, seed=config.seed)
+    return Core(info, runner, new_scheduler, text=text, seed=config.seed, events=events)
 
 
 def _pool_pages(

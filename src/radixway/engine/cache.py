@@ -12,10 +12,11 @@ Finishing, aborting and preempting are the same: publish the full pages, unpin, 
 from array import array
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from radixway.engine.pool import PagePool
 from radixway.engine.request import Request
-from radixway.radix import Match, Node, RadixTree
+from radixway.radix import Match, Node, Order, RadixTree, lru
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,15 +34,37 @@ class Pages:
         return Pages(self.ids + more.ids)
 
 
+class CacheObserver(Protocol):
+    """Is told what enters and leaves the tree, in order. That an edge is split changes nothing for it."""
+
+    def stored(self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]") -> None:
+        """New `pages`, which hold `tokens`, follow the page `parent`; None: they begin a sequence."""
+
+    def removed(self, pages: "array[int]") -> None:
+        """`pages` were evicted."""
+
+    def cleared(self) -> None:
+        """Everything was dropped."""
+
+
 class PrefixCache:
     """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared."""
 
-    def __init__(self, pool: PagePool, page_size: int, *, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        pool: PagePool,
+        page_size: int,
+        *,
+        enabled: bool = True,
+        eviction: Order = lru,
+        observer: CacheObserver | None = None,
+    ) -> None:
         self.pool = pool
         self.page_size = page_size
         self.enabled = enabled
         self.evicted_pages = 0
-        self._tree: RadixTree[bytes, Pages] = RadixTree(width=4 * page_size)
+        self._observer = observer
+        self._tree: RadixTree[bytes, Pages] = RadixTree(width=4 * page_size, order=eviction)
 
     @property
     def cached(self) -> int:
@@ -119,6 +142,8 @@ class PrefixCache:
             for part in self._tree.evict(missing - self.pool.free):
                 self.pool.give_back(part.ids)
                 self.evicted_pages += len(part.ids)
+                if self._observer is not None:
+                    self._observer.removed(part.ids)
         request.pages.extend(self.pool.take(missing))
         return True
 
@@ -142,6 +167,8 @@ class PrefixCache:
             self.pool.give_back(ours)
         request.node = grown.node
         request.shared = stop * self.page_size
+        if self._observer is not None and start + grown.existed < stop:
+            self._tell_stored(self._observer, request, start + grown.existed, stop)
 
     def release(self, request: Request) -> None:
         """Take everything from a request; what it computed stays cached while there is room."""
@@ -157,6 +184,8 @@ class PrefixCache:
         """Forget everything. No request may be running."""
         for part in self._tree.clear():
             self.pool.give_back(part.ids)
+        if self._observer is not None:
+            self._observer.cleared()
 
     def check(self, running: Iterable[Request]) -> None:
         """Recompute all accounts: free + cached + in use = total, no page twice, no request astray."""
@@ -170,6 +199,12 @@ class PrefixCache:
                 assert request.node.end == first and (request.node.pins or not first)
                 assert _ids_up_to(request.node, 0) == request.pages[:first]
         self.pool.check(*own, *(node.payload.ids for node in self._tree.nodes()))
+
+    def _tell_stored(self, observer: CacheObserver, request: Request, start: int, stop: int) -> None:
+        """The request's pages [start, stop) are new in the tree."""
+        tokens = request.tokens[start * self.page_size : stop * self.page_size]
+        parent = request.pages[start - 1] if start else None
+        observer.stored(request.namespace, parent, request.pages[start:stop], tokens)
 
 
 def _is_end(match: Match[bytes, Pages], key: bytes, width: int) -> bool:

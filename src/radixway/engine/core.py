@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
 from radixway.engine.errors import ContextTooLong, InvalidRequest
+from radixway.engine.events import CacheEvents
 from radixway.engine.info import EngineStats, ModelInfo
 from radixway.engine.request import FinishReason, Output, Request, SamplingParams, TextStream, TokenLogprob
 from radixway.engine.runner import Runner
@@ -27,12 +28,14 @@ class Core:
         *,
         text: TextFactory | None = None,
         seed: int = 0,
+        events: CacheEvents | None = None,
     ) -> None:
         self.model_info = model_info
         self.scheduler = new_scheduler()
         self.runner = runner
         self._new_scheduler = new_scheduler
         self._text = text
+        self._events = events
         self._arrivals = count(1)
         self._seeds = random.Random(seed)
         self._requests = self._prompt_tokens = self._cached_tokens = self._generated_tokens = 0
@@ -114,6 +117,13 @@ class Core:
     def reset(self) -> None:
         """Drop all requests and everything cached: after an error nothing of it is to be trusted."""
         self.scheduler = self._new_scheduler()
+        if self._events is not None:
+            self._events.cleared()
+
+    def hand_over_events(self) -> None:
+        """Send what has happened in the cache since the last time."""
+        if self._events is not None:
+            self._events.hand_over()
 
     def stats(self) -> EngineStats:
         """May be called from any thread; then single numbers are right, and sums nearly."""

@@ -22,6 +22,7 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.core import TextFactory
 from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
+from radixway.engine.events import CacheEvents, Publisher, PublisherInfo
 from radixway.engine.info import EngineStats, ModelInfo
 from radixway.engine.load import Progress
 from radixway.engine.machine import usable_cores
@@ -86,7 +87,15 @@ class Engine:
         self.config = config
         self._threads = config.threads or usable_cores()
         torch.set_num_threads(self._threads)
-        self._core = build_core(config, text, progress)
+        self._publisher = _publisher(config)
+        events = (
+            CacheEvents(config.page_size, self._publisher.publish) if self._publisher is not None else None
+        )
+        try:
+            self._core = build_core(config, text, progress, events)
+        except Exception:
+            self._close_publisher()
+            raise
         self.model_info: ModelInfo = self._core.model_info
         self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()  # held while a request comes, goes or is looked up
@@ -104,6 +113,7 @@ class Engine:
         if self._thread.is_alive():
             self._inbox.put(None)
             self._thread.join()
+        self._close_publisher()
 
     def submit(
         self,
@@ -155,6 +165,17 @@ class Engine:
         self._check_running()
         return self._core.stats()
 
+    @property
+    def kv_events(self) -> PublisherInfo | None:
+        """Where the cache's events are published; None if they are not."""
+        publisher = self._publisher
+        return publisher.info if publisher is not None else None
+
+    def _close_publisher(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():
             raise EngineStopped("the engine is not running")
@@ -197,6 +218,7 @@ class Engine:
             log.exception("the engine failed; its requests are dropped")
             self._core.reset()
             self._fail(GenerationFailed(f"the engine failed: {error}"))
+        self._core.hand_over_events()
 
     def _add(self, generation: Generation) -> None:
         if self._generations.get(generation.request_id) is generation:
@@ -237,6 +259,18 @@ class Engine:
             except RuntimeError:  # the loop was closed: nobody listens there any more
                 for generation, _ in its_events:
                     self._leave(generation)
+
+
+def _publisher(config: EngineConfig) -> Publisher | None:
+    """Raises EngineError if the endpoints cannot be used."""
+    if config.kv_events_endpoint is None:
+        return None
+    return Publisher(
+        config.kv_events_endpoint,
+        replay_endpoint=config.kv_events_replay_endpoint,
+        topic=config.kv_events_topic,
+        form=config.kv_events_format,
+    )
 
 
 def _push(events: "list[tuple[Generation, Event]]") -> None:

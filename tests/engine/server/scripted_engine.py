@@ -87,6 +87,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.tokenizer = Tokenizer.load(GUIDE)
         self.config = EngineConfig()
+        self.kv_events = None
         self.eos = self.tokenizer.token_id("eos_token")
         self.script = self.tokenizer.encode(ANSWER, add_special_tokens=False)
         self.model_info = ModelInfo(

@@ -110,11 +110,13 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
         "max_running": config.max_running,
         "max_queued_requests": config.max_queued,
         "schedule_policy": config.schedule,
+        "eviction_policy": config.eviction,
         "disable_radix_cache": not config.radix_cache,
         "kv_usage": kv_usage(stats),
         "running": stats.running,
         "waiting": stats.waiting,
         "draining": service.draining,
+        "kv_events": service.engine.kv_events,
         "stats": stats,
     }
     await exchange.send_json(_encode(reply))

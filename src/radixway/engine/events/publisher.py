@@ -1,0 +1,122 @@
+"""Sends event batches over ZeroMQ from a thread of its own; the engine never waits for it."""
+
+import logging
+import time
+from dataclasses import dataclass
+from queue import Full, Queue
+from threading import Thread
+
+import zmq
+
+from radixway.engine.errors import EngineError
+from radixway.engine.events.replay import History, Replay, reason
+from radixway.engine.events.wire import Event, EventsFormat, encode_batch
+
+log = logging.getLogger(__name__)
+
+_KEPT_BATCHES = 10_000  # for replay
+_QUEUED_BATCHES = 10_000  # not sent yet
+_UNSENT_MESSAGES = 100_000  # for each subscriber that reads too slowly; after that it misses some
+_LINGER_MS = 500
+
+
+@dataclass(slots=True, frozen=True)
+class PublisherInfo:
+    """Where events are published, as `/server_info` tells it. Wildcard ports are the ones that were taken."""
+
+    endpoint: str
+    replay_endpoint: str | None
+    topic: str
+    format: EventsFormat
+    published_batches: int
+    dropped_batches: int
+
+
+class Publisher:
+    """A PUB socket, and a ROUTER for replay if asked for: `[topic][sequence, 8 bytes big-endian][payload]`.
+
+    Binds an endpoint that holds `*` or `::` or is `ipc`, and connects to any other, as vLLM does. Raises
+    EngineError, in a sentence, for one that cannot be used.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        replay_endpoint: str | None = None,
+        topic: str = "",
+        form: EventsFormat = "map",
+        kept_batches: int = _KEPT_BATCHES,
+        queued_batches: int = _QUEUED_BATCHES,
+    ) -> None:
+        self._topic = topic
+        self._form = form
+        self._queue: Queue[tuple[int, float, list[Event]] | None] = Queue(queued_batches)
+        self._sequence = 0
+        self._dropped = 0
+        self._history = History(kept_batches)
+        self._context = zmq.Context()
+        self._replay: Replay | None = None
+        try:
+            self._socket = self._open(endpoint)
+            self._endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+            if replay_endpoint is not None:
+                self._replay = Replay(self._context, replay_endpoint, self._history)
+        except EngineError:
+            self._context.destroy(linger=0)
+            raise
+        self._thread = Thread(target=self._run, name="radixway-kv-events", daemon=True)
+        self._thread.start()
+
+    @property
+    def info(self) -> PublisherInfo:
+        """May be read from any thread."""
+        return PublisherInfo(
+            endpoint=self._endpoint,
+            replay_endpoint=self._replay.endpoint if self._replay is not None else None,
+            topic=self._topic,
+            format=self._form,
+            published_batches=self._sequence - self._dropped,
+            dropped_batches=self._dropped,
+        )
+
+    def publish(self, events: list[Event]) -> None:
+        """Queue one batch. If the queue is full it is lost, and the sequence has a gap that tells."""
+        batch = (self._sequence, time.time(), events)
+        self._sequence += 1
+        try:
+            self._queue.put_nowait(batch)
+        except Full:
+            if not self._dropped:
+                log.warning("KV events come faster than they can be sent; subscribers will see gaps")
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Send what is queued, then end the threads. Nothing may be published afterwards."""
+        self._queue.put(None)
+        self._thread.join()
+        self._context.term()  # ends the replay thread too
+        if self._replay is not None:
+            self._replay.join()
+
+    def _open(self, endpoint: str) -> "zmq.Socket[bytes]":
+        socket = self._context.socket(zmq.PUB)
+        socket.set_hwm(_UNSENT_MESSAGES)
+        socket.linger = _LINGER_MS
+        socket.ipv6 = "[" in endpoint
+        binds = "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
+        try:
+            (socket.bind if binds else socket.connect)(endpoint)
+        except zmq.ZMQError as error:
+            what = f"cannot publish KV events at {endpoint}: {reason(error)}"
+            raise EngineError(f"{what}; give another kv_events_endpoint") from None
+        return socket
+
+    def _run(self) -> None:
+        topic = self._topic.encode()
+        with self._socket:
+            while (batch := self._queue.get()) is not None:
+                sequence, at_s, events = batch
+                payload = encode_batch(at_s, events, self._form)
+                self._history.add(sequence, payload)
+                self._socket.send_multipart((topic, sequence.to_bytes(8, "big"), payload))
