@@ -24,11 +24,8 @@ from radixway.engine.core import Core
 from radixway.engine.load import find_model
 from radixway.engine.request import SamplingParams
 from report import print_table, write_json
+from shapes import SHAPES, llama_config
 
-SHAPES = {  # hidden, intermediate, layers, heads, KV heads, vocabulary
-    "40m": (512, 1536, 8, 8, 4, 16384),
-    "135m": (576, 1536, 30, 9, 3, 49152),
-}
 PROMPT, CONTEXT = 512, 256
 
 
@@ -162,17 +159,7 @@ def dummy_model(name: str, directory: Path) -> Path:
     """A Llama of that shape with random weights, saved for both to load."""
     import transformers
 
-    hidden, intermediate, layers, heads, kv_heads, vocabulary = SHAPES[name]
-    config = transformers.LlamaConfig(
-        hidden_size=hidden,
-        intermediate_size=intermediate,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        vocab_size=vocabulary,
-        max_position_embeddings=4096,
-        tie_word_embeddings=True,
-    )
+    config = transformers.LlamaConfig(**llama_config(name))
     transformers.LlamaForCausalLM(config).save_pretrained(directory)
     return directory
 
