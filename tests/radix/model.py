@@ -75,11 +75,15 @@ class Model:
         for prefix, value in zip(self.prefixes(key, first), values, strict=True):
             existed += (namespace, prefix) in self.strides
             self.strides.setdefault((namespace, prefix), Stride(value, hits, priority))
+        self.prioritize(namespace, key, priority)
+        self.use(namespace, key)
+        return existed
+
+    def prioritize(self, namespace: str | None, key: Key, priority: int) -> None:
+        """Give the whole path to `key` at least this priority."""
         for prefix in self.prefixes(key):
             stride = self.strides[namespace, prefix]
             stride.priority = max(stride.priority, priority)
-        self.use(namespace, key)
-        return existed
 
     def unlock(self, namespace: str | None, key: Key) -> None:
         """Take back one lock. What becomes free counts as just used."""

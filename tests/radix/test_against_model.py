@@ -86,15 +86,17 @@ class TreeMachine(RuleBasedStateMachine):
             assert list(chain(*found.payloads())) == self.model.matched(namespace, key)[: found.length]
 
     @precondition(lambda self: self.found)
-    @rule(pick=picks)
-    def lock_a_match(self, pick: int) -> None:
+    @rule(pick=picks, priority=st.one_of(st.none(), priorities))
+    def lock_a_match(self, pick: int, priority: int | None) -> None:
         namespace, key, found = self.found[pick % len(self.found)]
         if not found.node.attached:
             with pytest.raises(ValueError, match="evicted"):
                 self.tree.lock(found)
             return
-        node = self.tree.lock(found)
+        node = self.tree.lock(found, priority=priority)
         assert node.end == found.length
+        if priority is not None:
+            self.model.prioritize(namespace, key[: found.length * self.width], priority)
         self.model.locks.append((namespace, key[: found.length * self.width]))
         self.held.append((namespace, key[: found.length * self.width], node))
 
@@ -106,18 +108,16 @@ class TreeMachine(RuleBasedStateMachine):
         self.model.unlock(namespace, key)
 
     @precondition(lambda self: self.held)
-    @rule(pick=picks, picks=keys)
-    def grow(self, pick: int, picks: list[int]) -> None:
+    @rule(pick=picks, picks=keys, priority=priorities)
+    def grow(self, pick: int, picks: list[int], priority: int) -> None:
         namespace, key, node = self.held.pop(pick % len(self.held))
         more = self._key(picks)
         payload = self._fresh(more)
-        hits, rank, is_root = node.hits, node.priority, node.end == 0
-        grown = self.tree.grow(node, more, payload)
+        hits = node.hits
+        grown = self.tree.grow(node, more, payload, priority=priority)
         longer = key + more[: len(payload) * self.width]
         in_place = grown.node is node
-        existed = self.model.insert(
-            namespace, longer, list(payload), hits if in_place else 0, 0 if is_root else rank
-        )
+        existed = self.model.insert(namespace, longer, list(payload), hits if in_place else 0, priority)
         assert grown.existed == existed
         assert grown.length == grown.node.end == len(longer) // self.width
         self.model.locks.append((namespace, longer))

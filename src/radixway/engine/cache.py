@@ -125,7 +125,7 @@ class PrefixCache:
         match = request.match
         assert match is not None
         self._tree.touch(match)
-        request.node = self._tree.lock(match)
+        request.node = self._tree.lock(match, priority=_retention(request))
         request.key, request.match = b"", None
         for part in match.payloads():
             request.pages.extend(part.ids)
@@ -159,7 +159,7 @@ class PrefixCache:
         assert request.node is not None
         key = request.tokens[request.shared : stop * self.page_size].tobytes()
         own = request.pages[start:stop]
-        grown = self._tree.grow(request.node, key, Pages(own))
+        grown = self._tree.grow(request.node, key, Pages(own), priority=_retention(request))
         if grown.existed:
             ours = own[: grown.existed]
             theirs = _ids_up_to(grown.node, start)[: grown.existed]
@@ -205,6 +205,12 @@ class PrefixCache:
         tokens = request.tokens[start * self.page_size : stop * self.page_size]
         parent = request.pages[start - 1] if start else None
         observer.stored(request.namespace, parent, request.pages[start:stop], tokens)
+
+
+def _retention(request: Request) -> int:
+    """What its priority counts for in eviction: of priorities beyond ±100 none is higher than another, so that
+    the tree has few segments to look through, whatever numbers clients give."""
+    return max(-100, min(request.priority, 100))
 
 
 def _is_end(match: Match[bytes, Pages], key: bytes, width: int) -> bool:

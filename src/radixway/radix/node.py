@@ -51,7 +51,7 @@ class Node(Generic[K, P]):
     hits: int
     """How many matches were used that ended here or below."""
     priority: int
-    """The highest of the insertions that ended here or below."""
+    """The highest of the insertions, and of the locks that had one, that ended here or below."""
     segment: int | None
     """Where the eviction queue keeps this node; None while it is pinned."""
 

@@ -80,21 +80,22 @@ class RadixTree(Generic[K, P]):
         root = self._roots.get(namespace) or Root(key[:0], namespace)
         return self._insert(root, key, payload, priority)
 
-    def grow(self, node: Node[K, P], key: K, payload: P) -> Insert[K, P]:
+    def grow(self, node: Node[K, P], key: K, payload: P, *, priority: int = 0) -> Insert[K, P]:
         """Continue the locked `node` by `key`; the caller's lock moves to the end of it.
 
         Does what inserting the whole sequence, locking it and unlocking `node` would do, but in time that
-        depends on the new part only, and a leaf that nobody else has locked becomes longer in place instead
-        of getting a child. `payload`, and the `existed` of the answer, count from the end of `node`.
+        depends on the new part only, and a leaf that nobody else has locked, and none of a higher priority has
+        made, becomes longer in place instead of getting a child. `payload`, and the `existed` of the answer,
+        count from the end of `node`.
         """
         if isinstance(node, Root):
-            grown = self.insert(key, payload, node.namespace)
+            grown = self.insert(key, payload, node.namespace, priority=priority)
             self.lock(grown.node)
             return grown
         if not node.pins:
             raise ValueError("only a locked node grows: lock it first")
-        if node.children or node.pins > 1:
-            grown = self._insert(node, key, payload, node.priority)
+        if node.children or node.pins > 1 or node.priority > priority:
+            grown = self._insert(node, key, payload, priority)
             self.lock(grown.node)
             self.unlock(node)
             return grown
@@ -105,13 +106,15 @@ class RadixTree(Generic[K, P]):
             node.end += strides
             self.size += strides
             self.locked_size += strides
+        self._raise(node, priority)
         return Insert(node, node.end, existed=0)
 
-    def lock(self, where: Match[K, P] | Node[K, P]) -> Node[K, P]:
+    def lock(self, where: Match[K, P] | Node[K, P], *, priority: int | None = None) -> Node[K, P]:
         """Keep the path to `where` from being evicted until `unlock` is called with the node returned.
 
-        Splits the edge if a match ends inside it. Takes time for that part of the path only that no other
-        lock holds. Raises ValueError if the node has been evicted in the meantime.
+        From then on the path has at least this `priority`, as if it had been inserted with it. Splits the edge
+        if a match ends inside it. Takes time for that part of the path only that no other lock holds. Raises
+        ValueError if the node has been evicted in the meantime.
         """
         locked = self._node_at(where) if isinstance(where, Match) else where
         if not locked.attached:
@@ -124,6 +127,8 @@ class RadixTree(Generic[K, P]):
             self.locked_size += node.end - parent.end
             self._queue.discard(node)
             node = parent
+        if priority is not None:
+            self._raise(locked, priority)
         return locked
 
     def unlock(self, node: Node[K, P]) -> None:
@@ -275,6 +280,12 @@ class RadixTree(Generic[K, P]):
                 self._queue.renew(node)
             node = parent
         return inserted
+
+    def _raise(self, node: Node[K, P], priority: int) -> None:
+        """Give the path to the locked `node` at least this priority. None above has a lower one than it."""
+        while (parent := node.parent) is not None and node.priority < priority:
+            node.priority = priority
+            node = parent
 
     def _split(self, node: Node[K, P], at: int) -> Node[K, P]:
         """Cut the edge of `node` after `at` strides. A new node takes the upper part; it is not queued yet.
