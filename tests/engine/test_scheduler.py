@@ -10,14 +10,22 @@ from radixway.engine.pool import PagePool
 from radixway.engine.queue import STARVING, Order
 from radixway.engine.request import Request, SamplingParams
 from radixway.engine.scheduler import Scheduler
+from radixway.radix import Order as Eviction
+from radixway.radix import lru, priority
 
 PAGE = 4
 
 
 def scheduler(
-    pages: int = 100, *, running: int = 8, batch: int = 64, order: Order = "lpm", cached: bool = True
+    pages: int = 100,
+    *,
+    running: int = 8,
+    batch: int = 64,
+    order: Order = "lpm",
+    cached: bool = True,
+    eviction: Eviction = lru,
 ) -> Scheduler:
-    cache = PrefixCache(PagePool(pages), PAGE, enabled=cached)
+    cache = PrefixCache(PagePool(pages), PAGE, enabled=cached, eviction=eviction)
     return Scheduler(cache, max_running=running, max_batch_tokens=batch, order=order)
 
 
@@ -178,6 +186,41 @@ def test_fcfs_keeps_the_order_of_arrival(new: Arrivals) -> None:
     assert run(s) == [{"r2": 20}, {"r3": 2}]
 
 
+def test_dfs_weight_finishes_the_busiest_branch_before_the_next(new: Arrivals) -> None:
+    s = scheduler(order="dfs_weight")
+    trunk, left, right = range(8), range(100, 108), range(200, 208)
+    for branch in ([*trunk, *left, 300], [*trunk, *right, 300]):
+        s.add(new(branch, most=1))
+    run(s)
+    s.add(new(range(400, 409), most=1))
+    s.add(new([*trunk, *right, 500], most=1))
+    s.add(new([*trunk, *left, 500], most=1))
+    s.add(new([*trunk, 600, 601], most=1))
+    s.add(new([*trunk, *left, 700], most=1))
+    assert list(step(s)) == ["r5", "r7", "r4", "r6", "r3"], "left, left, right, trunk, elsewhere"
+
+
+@pytest.mark.parametrize("order", ["lpm", "dfs_weight", "priority"])
+def test_the_order_is_one_among_requests_of_the_same_priority(new: Arrivals, order: Order) -> None:
+    s = scheduler(running=1, order=order)
+    s.add(new(range(20), most=1))
+    run(s)
+    s.add(new([*range(16), 500], most=1))
+    s.add(new(range(100, 108), most=1, priority=1))
+    s.add(new([*range(16), 600], most=1, priority=1))
+    cached_first = order != "priority"
+    assert [next(iter(work)) for work in run(s)] == (
+        ["r4", "r3", "r2"] if cached_first else ["r3", "r4", "r2"]
+    )
+
+
+def test_fcfs_knows_no_priority(new: Arrivals) -> None:
+    s = scheduler(running=1, order="fcfs")
+    for rank in (0, 5, 9):
+        s.add(new(range(10), most=1, priority=rank))
+    assert [next(iter(work)) for work in run(s)] == ["r1", "r2", "r3"]
+
+
 def test_priority_goes_before_prefixes(new: Arrivals) -> None:
     s = scheduler(running=1)
     s.add(new(range(20), most=1))
@@ -274,6 +317,31 @@ def test_least_recently_used_prefixes_are_evicted_and_pinned_ones_never(new: Arr
     assert s.cache.evicted_pages == 2
     s.add(new(range(100, 116), most=1))
     assert step(s)["r5"] == 8, "r2's last two pages are gone, and r3's are still there"
+
+
+def test_what_a_request_of_higher_priority_used_is_evicted_later(new: Arrivals) -> None:
+    s = scheduler(pages=12, eviction=priority)
+    s.add(new(range(16), most=1, priority=1))
+    s.add(new(range(100, 116), most=1))
+    run(s)
+    s.add(new(range(200, 229), most=1))
+    run(s)
+    s.add(new(range(17), most=1))
+    s.add(new(range(100, 117), most=1))
+    assert run(s) == [{"r4": 1, "r5": 17}], "r1's was used longer ago than r2's, and is still there"
+
+
+def test_what_continues_a_valued_prefix_is_worth_no_more_than_its_own_request(new: Arrivals) -> None:
+    s = scheduler(pages=12, eviction=priority)
+    s.add(new(range(9), most=1, priority=7))
+    run(s)
+    s.add(new([*range(8), *range(300, 309)], most=1))
+    s.add(new(range(100, 109), most=1, priority=1))
+    run(s)
+    s.add(new(range(200, 233), most=1))
+    run(s)
+    assert s.cache.look(new([*range(8), *range(300, 309)])) == 8
+    assert s.cache.look(new(range(100, 109))) == 4
 
 
 def test_aborting_frees_a_request_wherever_it_is(new: Arrivals) -> None:

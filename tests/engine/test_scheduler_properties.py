@@ -1,17 +1,22 @@
 """Whatever comes, in any order: no page is lost, held twice or read with others' tokens; all ends."""
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radixway.engine import queue
 from radixway.engine.cache import PrefixCache
 from radixway.engine.pool import PagePool
 from radixway.engine.queue import Order
 from radixway.engine.request import Request, SamplingParams
 from radixway.engine.scheduler import Scheduler, Work
+from radixway.radix import Order as Eviction
+from radixway.radix import lfu, lru, priority, slru
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,28 @@ events = st.one_of(
 )
 
 
+def request_for(event: Arrive, arrival: int) -> Request:
+    return Request(
+        id=f"r{arrival}",
+        tokens=array("i", event.prompt),
+        params=SamplingParams(max_tokens=event.most),
+        arrival=arrival,
+        priority=event.priority,
+        namespace=event.salt,
+    )
+
+
 def next_token(request: Request) -> int:
     """What the imagined model says: it depends on all that came before, as a real one's answer does."""
     return hash(tuple(request.tokens)) % 3
+
+
+def continuation(request: Request) -> list[int]:
+    """What the imagined model says to its prompt when nothing interferes."""
+    alone = Request(id="", tokens=request.tokens[: request.prompt_len], params=request.params)
+    while len(alone.tokens) < request.max_len:
+        alone.tokens.append(next_token(alone))
+    return list(alone.tokens[alone.prompt_len :])
 
 
 class ImaginedKV:
@@ -76,24 +100,16 @@ def simulate(scheduler: Scheduler, script: list[Arrive | Abort | Clear | None]) 
     capacity = scheduler.cache.pool.total * scheduler.cache.page_size
     script = list(reversed(script))
     kv = ImaginedKV(scheduler.cache.page_size)
-    arrived = 0
+    arrived = aborted = ended = 0
     for _ in range(3000):
         event = script.pop() if script else None
         inside = [*scheduler.running.values(), *scheduler.waiting]
         if isinstance(event, Arrive) and len(event.prompt) + event.most <= capacity:
             arrived += 1
-            scheduler.add(
-                Request(
-                    id=f"r{arrived}",
-                    tokens=array("i", event.prompt),
-                    params=SamplingParams(max_tokens=event.most),
-                    arrival=arrived,
-                    priority=event.priority,
-                    namespace=event.salt,
-                )
-            )
+            scheduler.add(request_for(event, arrived))
         elif isinstance(event, Abort) and event.nth < len(inside):
             scheduler.finish(inside[event.nth])
+            aborted += 1
             scheduler.check()
         elif isinstance(event, Clear) and not scheduler.running:
             scheduler.cache.clear()
@@ -113,19 +129,28 @@ def simulate(scheduler: Scheduler, script: list[Arrive | Abort | Clear | None]) 
             if len(request.tokens) < request.max_len:
                 request.tokens.append(next_token(request))
             if len(request.tokens) >= request.max_len:
+                assert list(request.tokens[request.prompt_len :]) == continuation(request)
                 scheduler.finish(request)
+                ended += 1
         scheduler.check()
     else:
         raise AssertionError("it does not come to an end")
+    assert ended == arrived - aborted
     assert scheduler.cache.available == scheduler.cache.pool.total
     scheduler.cache.clear()
     assert scheduler.cache.pool.free == scheduler.cache.pool.total
 
 
 def try_script(
-    script: list[Arrive | Abort | Clear | None], page: int, pages: int, batch: int, order: Order, cached: bool
+    script: list[Arrive | Abort | Clear | None],
+    page: int,
+    pages: int,
+    batch: int,
+    order: Order,
+    cached: bool,
+    eviction: Eviction,
 ) -> None:
-    cache = PrefixCache(PagePool(pages), page, enabled=cached)
+    cache = PrefixCache(PagePool(pages), page, enabled=cached, eviction=eviction)
     simulate(Scheduler(cache, max_running=4, max_batch_tokens=batch, order=order), script)
 
 
@@ -133,8 +158,9 @@ shapes = {
     "page": st.sampled_from([1, 2, 4]),
     "pages": st.integers(1, 16),
     "batch": st.sampled_from([4, 7, 64]),
-    "order": st.sampled_from(["lpm", "fcfs"]),
+    "order": st.sampled_from(get_args(Order)),
     "cached": st.sampled_from([True, True, True, False]),
+    "eviction": st.sampled_from([lru, lfu, slru, priority]),
 }
 
 
@@ -149,3 +175,63 @@ def test_any_sequence_of_events_leaves_the_books_in_order(script, shape) -> None
 @given(st.lists(events, max_size=120), st.fixed_dictionaries(shapes))
 def test_a_great_many_sequences_leave_the_books_in_order(script, shape) -> None:
     try_script(script, **shape)
+
+
+def step(scheduler: Scheduler) -> None:
+    """One step of the imagined model."""
+    work = scheduler.schedule()
+    samples = [item.request for item in work if item.samples]
+    scheduler.advance(work)
+    for request in samples:
+        if len(request.tokens) < request.max_len:
+            request.tokens.append(next_token(request))
+        if len(request.tokens) >= request.max_len:
+            scheduler.finish(request)
+
+
+together = st.lists(st.builds(Arrive, prompts, st.just(1), st.integers(0, 2), st.sampled_from(["", "a"])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(together, shapes["page"], shapes["batch"], st.integers(1, 9), shapes["order"])
+def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch, running, order) -> None:
+    cache = PrefixCache(PagePool(2000), page)
+    scheduler = Scheduler(cache, max_running=running, max_batch_tokens=batch, order=order)
+    for arrival, event in enumerate(requests):
+        scheduler.add(request_for(event, arrival))
+    computed: Counter[tuple[object, ...]] = Counter()
+    while scheduler.running or scheduler.waiting:
+        work = scheduler.schedule()
+        for request, tokens in work:
+            last_whole_page = request.reusable // page * page
+            for place in range(request.computed, min(request.computed + tokens, last_whole_page)):
+                page_end = (place // page + 1) * page
+                computed[request.namespace, place, tuple(request.tokens[:page_end])] += 1
+        scheduler.advance(work)
+        for request in [item.request for item in work if item.request.computed == len(item.request.tokens)]:
+            scheduler.finish(request)
+    assert not computed or max(computed.values()) == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(arrivals, min_size=60, max_size=150), st.integers(1, 4), shapes["page"], shapes["order"])
+def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
+    most_passed, queue.STARVING = queue.STARVING, 3
+    try:
+        cache = PrefixCache(PagePool(64), page)
+        scheduler = Scheduler(cache, max_running=running, max_batch_tokens=16, order=order)
+        patient = request_for(Arrive((9,) * 30, most=2, priority=-5, salt=""), 0)
+        scheduler.add(patient)
+        for arrival, event in enumerate(stream, 1):
+            scheduler.add(request_for(event, arrival))
+            starving = {request.id for request in scheduler.waiting if request.passed >= 3}
+            waiting = {request.id for request in scheduler.waiting}
+            step(scheduler)
+            admitted = waiting - {request.id for request in scheduler.waiting}
+            if patient.id in starving and patient.id not in admitted:
+                assert admitted <= starving
+        while scheduler.running or scheduler.waiting:
+            step(scheduler)
+    finally:
+        queue.STARVING = most_passed
+    assert len(patient.tokens) == 32

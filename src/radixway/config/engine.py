@@ -43,8 +43,9 @@ class EngineConfig(BaseModel):
     """Which cached prefixes go first: those used longest ago, used least often, never used again, or of the
     lowest priority among the requests that computed or used them."""
 
-    schedule: Literal["lpm", "fcfs"] = "lpm"
-    """Order of admission: longest cached prefix first, or first come first served."""
+    schedule: Literal["lpm", "dfs_weight", "fcfs", "priority"] = "lpm"
+    """Order of admission among requests of one priority: longest cached prefix first (`lpm`), the busiest
+    branch of the tree first (`dfs_weight`), by arrival (`priority`). `fcfs`: by arrival, without priority."""
     max_running: int = Field(default=64, ge=1)
     """Most requests in one step's batch."""
     max_batch_tokens: int | None = Field(default=None, ge=1)
@@ -63,6 +64,11 @@ class EngineConfig(BaseModel):
     """First frame of every message, for subscribers that want only some publishers."""
     kv_events_format: Literal["map", "array"] = "map"
     """Each event as a map (vLLM 0.24 and later), or positional (vLLM up to 0.23)."""
+
+    @field_validator("schedule", mode="before")
+    @classmethod
+    def _in_sglangs_spelling(cls, name: object) -> object:
+        return "dfs_weight" if name == "dfs-weight" else name
 
     @field_validator("kv_events_endpoint", "kv_events_replay_endpoint")
     @classmethod

@@ -208,8 +208,8 @@ class PrefixCache:
 
 
 def _retention(request: Request) -> int:
-    """What its priority counts for in eviction: of priorities beyond ±100 none is higher than another, so that
-    the tree has few segments to look through, whatever numbers clients give."""
+    """What its priority counts for in eviction. Beyond ±100 none is higher than another: the tree looks
+    through a segment for each that there is, and clients may give any number."""
     return max(-100, min(request.priority, 100))
 
 

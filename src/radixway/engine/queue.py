@@ -1,12 +1,19 @@
 """Who is admitted next: the waiting requests, and the order they should run in to share most."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from radixway.engine.cache import PrefixCache
 from radixway.engine.request import Request
 
-Order = Literal["lpm", "fcfs"]
+Order = Literal["lpm", "dfs_weight", "fcfs", "priority"]
+"""Who goes first (SGLang's names). All but `fcfs` go by priority, and among requests of one priority by
+
+- `lpm`: the longest cached prefix, then arrival;
+- `dfs_weight`: a walk of the tree, busiest branch first, so that requests of one branch follow each other;
+- `priority`: arrival.
+"""
 
 CONSIDERED = 256
 """Requests looked at in one pass, first by rank: what more could gain is not worth a longer step."""
@@ -16,7 +23,7 @@ STARVING = 100
 
 
 class WaitingQueue:
-    """Waiting requests, by id. `order` is the rule among requests of one priority."""
+    """Waiting requests, by id."""
 
     def __init__(self, cache: PrefixCache, order: Order = "lpm") -> None:
         self._cache = cache
@@ -43,12 +50,13 @@ class WaitingQueue:
         the first that needs a page which is not cached yet *claims* it, as do running requests that are about
         to compute one; others that need the same page next are left out, and find it cached in a later step.
         """
-        first = list(self)
-        if len(first) > CONSIDERED:
-            first = sorted(first, key=lambda r: (r.passed < STARVING, -r.priority, r.arrival))[:CONSIDERED]
+        first = sorted(self, key=lambda r: (*self._class(r), r.arrival))[:CONSIDERED]
         cached = {request.id: self._cache.look(request) for request in first}
-        prefix = cached if self._order == "lpm" else dict.fromkeys(cached, 0)
-        first.sort(key=lambda r: (r.passed < STARVING, -r.priority, -prefix[r.id], r.arrival))
+        if self._order == "lpm":
+            first.sort(key=lambda r: (*self._class(r), -cached[r.id]))
+        elif self._order == "dfs_weight":
+            places = _walk_busiest_first(first)
+            first.sort(key=lambda r: (*self._class(r), places[r.id]))
         if not self._cache.enabled:
             return first
         claims = {
@@ -71,3 +79,20 @@ class WaitingQueue:
         del self._waiting[request.id]
         for other in self._waiting.values():
             other.passed += other.arrival < request.arrival
+
+    def _class(self, request: Request) -> tuple[bool, int]:
+        """What counts before prefixes and arrival do."""
+        return request.passed < STARVING, 0 if self._order == "fcfs" else -request.priority
+
+
+def _walk_busiest_first(requests: Sequence[Request]) -> dict[str, int]:
+    """Each request's place on a depth-first walk of the tree that goes first where most of `requests` are.
+
+    A request stands where its cached prefix ends, behind those that stand deeper; the order of `requests`
+    decides between branches with equally many.
+    """
+    paths = {r.id: r.match.node.path() if r.match is not None else [] for r in requests}
+    busy = Counter(node for path in paths.values() for node in path)
+    branch = {node: (-count, i) for i, (node, count) in enumerate(busy.items())}
+    walked = sorted(paths, key=lambda name: [*(branch[node] for node in paths[name]), (1, 0)])
+    return {name: place for place, name in enumerate(walked)}

@@ -84,9 +84,9 @@ class RadixTree(Generic[K, P]):
         """Continue the locked `node` by `key`; the caller's lock moves to the end of it.
 
         Does what inserting the whole sequence, locking it and unlocking `node` would do, but in time that
-        depends on the new part only, and a leaf that nobody else has locked, and none of a higher priority has
-        made, becomes longer in place instead of getting a child. `payload`, and the `existed` of the answer,
-        count from the end of `node`.
+        depends on the new part only, and a leaf that nobody else has locked becomes longer in place instead
+        of getting a child, unless its priority is higher. `payload`, and the `existed` of the answer, count
+        from the end of `node`.
         """
         if isinstance(node, Root):
             grown = self.insert(key, payload, node.namespace, priority=priority)
@@ -112,9 +112,9 @@ class RadixTree(Generic[K, P]):
     def lock(self, where: Match[K, P] | Node[K, P], *, priority: int | None = None) -> Node[K, P]:
         """Keep the path to `where` from being evicted until `unlock` is called with the node returned.
 
-        From then on the path has at least this `priority`, as if it had been inserted with it. Splits the edge
-        if a match ends inside it. Takes time for that part of the path only that no other lock holds. Raises
-        ValueError if the node has been evicted in the meantime.
+        The path gets at least this `priority`, as if it were inserted with it. Splits the edge if a match
+        ends inside it. Takes time for that part of the path only that no other lock holds. Raises ValueError
+        if the node has been evicted in the meantime.
         """
         locked = self._node_at(where) if isinstance(where, Match) else where
         if not locked.attached:
