@@ -80,6 +80,7 @@ class Core:
             stop_ids=stop_ids,
             seed=params.seed if params.seed is not None else self._seeds.getrandbits(63),
             text=self._text(params) if self._text is not None else None,
+            matcher=params.grammar.matcher() if params.grammar is not None else None,
         )
 
     @property
@@ -162,7 +163,12 @@ class Core:
         finish, text = None, ""
         if token in request.stop_ids:
             finish = FinishReason("stop", token)
-        if request.text is not None and (finish is None or request.params.include_stop):
+        elif request.matcher is not None:
+            request.matcher.accept(token)
+            if request.matcher.finished:
+                finish = FinishReason("stop")
+        ended_by_token = finish is not None and finish.matched is not None
+        if request.text is not None and (not ended_by_token or request.params.include_stop):
             text = request.text.push([token])
             if request.text.matched is not None:
                 finish = FinishReason("stop", request.text.matched)

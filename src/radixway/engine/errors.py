@@ -46,6 +46,18 @@ class ContextTooLong(InvalidRequest):
         self.limit = limit
 
 
+class InvalidGrammar(EngineError):
+    """A constraint on answers that cannot be compiled, and why."""
+
+
+class GrammarUnavailable(EngineError):
+    """The library for constraints on answers is not installed."""
+
+
+class GrammarFailed(EngineError):
+    """A request cannot go on within its constraint."""
+
+
 class QueueFull(EngineError):
     """More requests wait than `max_queued` allows; try again later."""
 

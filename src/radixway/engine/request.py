@@ -20,6 +20,7 @@ from radixway.engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from radixway.engine.cache import Pages
+    from radixway.engine.constraint import Grammar, Matcher
     from radixway.engine.sampler import Seen
     from radixway.radix import Match, Node
 
@@ -65,6 +66,8 @@ class SamplingParams:
     skip_special_tokens: bool = True
     include_stop: bool = False
     """Keep the matched stop (string or token) in the text: SGLang's `no_stop_trim`."""
+    grammar: "Grammar | None" = None
+    """What the answer must look like; it ends as soon as nothing could follow."""
 
     @property
     def greedy(self) -> bool:
@@ -221,6 +224,8 @@ class Request:
     """Scored, and not given out yet."""
     weight_changes: tuple[tuple[int, str], ...] = ()
     """See `Output.weight_changes`."""
+    matcher: "Matcher | None" = None
+    """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """From logits to tokens, for a whole batch at once.
 
-    logits ─ penalties ─ bias ─ min_tokens ─┬─ temperature 0: the largest
-                                            └─ / temperature ─ top_k ─ top_p ─ min_p ─ draw
+    logits ─ penalties ─ bias ─ min_tokens ─ grammar ─┬─ temperature 0: the largest
+                                                      └─ / temperature ─ top_k ─ top_p ─ min_p ─ draw
 
 The order is that of `transformers` (top_p counts what top_k left). Log-probabilities are taken before all of
 it. A draw uses one uniform number that depends on the request's seed and the token's place alone, so what
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from radixway.engine.constraint import mask_disallowed
 from radixway.engine.logprobs import token_logprobs
 from radixway.engine.request import Request, SamplingParams, TokenLogprob
 
@@ -68,7 +69,11 @@ def _sample(logits: Tensor, requests: Sequence[Request]) -> list[Sample]:
     scores = logits.clone() if any(_is_edited(request) for request in requests) else logits
     _penalise(scores, requests)
     _bias(scores, requests)
-    samples = [Sample(token, failure=UNDECIDABLE if token < 0 else "") for token in _choose(scores, requests)]
+    failures = mask_disallowed(scores, requests)
+    samples = [
+        Sample(token, failure=failures.get(row, UNDECIDABLE) if token < 0 else "")
+        for row, token in enumerate(_choose(scores, requests))
+    ]
     wanting = [
         row for row, r in enumerate(requests) if r.params.logprobs is not None and not samples[row].failure
     ]
@@ -94,7 +99,8 @@ def uniform(seed: int, index: int) -> float:
 
 def _is_edited(request: Request) -> bool:
     """Whether its scores are not simply the model's logits."""
-    return _is_penalised(request.params) or bool(request.params.logit_bias) or _may_not_end(request)
+    params = request.params
+    return bool(_is_penalised(params) or params.logit_bias or request.matcher or _may_not_end(request))
 
 
 def _is_penalised(params: SamplingParams) -> bool:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from radixway.engine.request import Output
 from radixway.engine.server.answers import Answer
+from radixway.engine.server.constraints import compiled, wanted_constraint
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.messages import template_messages, template_tools
 from radixway.engine.server.openai_replies import (
@@ -58,6 +59,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
     body = read_json(_decoder, raw)
     service.check_model(body.model)
     n = check_choices(body)
+    wanted = wanted_constraint(body)
     check_logprobs("top_logprobs", body.top_logprobs)
     if body.top_logprobs and not body.logprobs:
         raise BadBody("top_logprobs needs logprobs: true", param="top_logprobs", code="invalid_value")
@@ -67,6 +69,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
         raise BadBody(f"{max_tokens_field} must be at least 1", param=max_tokens_field, code="invalid_value")
 
     with wire_names({"prompt": "messages", "max_tokens": max_tokens_field}):
+        grammar = await compiled(service, wanted)
         all_params = [
             sampling_params(
                 body,
@@ -75,6 +78,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
                 logprobs=(body.top_logprobs or 0) if body.logprobs else None,
                 prompt_logprobs=None if choice else body.prompt_logprobs,
                 choice=choice,
+                grammar=grammar,
             )
             for choice in range(n)
         ]

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from radixway.engine.constraint import Grammar
 from radixway.engine.request import Output, TokenLogprob
 from radixway.engine.server.answers import Answer
+from radixway.engine.server.constraints import compiled, wanted_constraint
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_replies import (
     Completion,
@@ -56,6 +58,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
     service.check_model(body.model)
     n = check_choices(body)
     check_logprobs("logprobs", body.logprobs)
+    wanted = wanted_constraint(body)
     if body.suffix:
         raise unsupported("suffix")
 
@@ -67,7 +70,12 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         add_special_tokens = body.add_special_tokens is not False
         prompts = await prompt_ids(service, given, param="prompt", add_special_tokens=add_special_tokens)
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
-        jobs = [_job(service, exchange, body, prompt, choice) for prompt in prompts for choice in range(n)]
+        grammar = await compiled(service, wanted)
+        jobs = [
+            _job(service, exchange, body, prompt, choice, grammar)
+            for prompt in prompts
+            for choice in range(n)
+        ]
         async with service.generate(
             jobs,
             arrived_at=arrived_at,
@@ -91,7 +99,14 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
                 await exchange.send_json(encode(_whole_reply(choices, head, await answers.gather(), n)))
 
 
-def _job(service: Service, exchange: Exchange, body: CompletionBody, prompt: list[int], choice: int) -> Job:
+def _job(
+    service: Service,
+    exchange: Exchange,
+    body: CompletionBody,
+    prompt: list[int],
+    choice: int,
+    grammar: Grammar | None,
+) -> Job:
     params = sampling_params(
         body,
         service.defaults,
@@ -101,6 +116,7 @@ def _job(service: Service, exchange: Exchange, body: CompletionBody, prompt: lis
         logprobs=body.logprobs,
         prompt_logprobs=_scored(body) if choice == 0 or body.stream else None,
         choice=choice,
+        grammar=grammar,
     )
     return Job(prompt, params, exchange.request_id)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from radixway.engine.request import FinishReason
 from radixway.engine.server.answers import Answer, Answers
+from radixway.engine.server.constraints import compiled
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
 from radixway.engine.server.prompts import prompt_ids
@@ -36,7 +37,8 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
             default = service.default_max_tokens(_DEFAULT_MAX_NEW_TOKENS, ids)
-            jobs += [Job(ids, params, item.rid) for params in item.params(default)]
+            grammar = await compiled(service, item.constraint)
+            jobs += [Job(ids, params, item.rid) for params in item.params(default, grammar)]
         async with service.generate(
             jobs,
             arrived_at=arrived_at,

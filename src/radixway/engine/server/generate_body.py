@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from radixway.engine.constraint import Grammar
 from radixway.engine.request import SamplingParams
+from radixway.engine.server.constraints import Wanted, wanted_from_sampling
 from radixway.engine.server.prompts import split_prompts
 from radixway.engine.server.sampling import (
     MOST_ANSWERS,
@@ -117,11 +119,12 @@ class GenerateItem:
     sampling: GenerateSampling
     logprobs: Logprobs | None
     samples: int
+    constraint: Wanted | None
 
-    def params(self, default_max_tokens: int) -> list[SamplingParams]:
+    def params(self, default_max_tokens: int, grammar: Grammar | None) -> list[SamplingParams]:
         """The parameters of each of its samples. Raises InvalidRequest naming the field at fault."""
         return [
-            _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens)
+            _sampling_params(self.sampling, self.logprobs, sample, default_max_tokens, grammar)
             for sample in range(self.samples)
         ]
 
@@ -142,7 +145,7 @@ def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
     if isinstance(body.rid, list):
         rids = _each("rid", body.rid, count, "")
     items = [
-        GenerateItem(prompt, rid, sampling, logprobs, _samples(sampling))
+        GenerateItem(prompt, rid, sampling, logprobs, _samples(sampling), _constraint(sampling))
         for prompt, rid, sampling, logprobs in zip(
             prompts, rids, samplings, _logprobs(body, count), strict=True
         )
@@ -206,8 +209,16 @@ def _samples(sampling: GenerateSampling) -> int:
     return n
 
 
+def _constraint(sampling: GenerateSampling) -> Wanted | None:
+    return wanted_from_sampling(sampling.regex, sampling.json_schema, sampling.ebnf)
+
+
 def _sampling_params(
-    given: GenerateSampling, logprobs: Logprobs | None, sample: int, default_max_tokens: int
+    given: GenerateSampling,
+    logprobs: Logprobs | None,
+    sample: int,
+    default_max_tokens: int,
+    grammar: Grammar | None,
 ) -> SamplingParams:
     return SamplingParams(
         max_tokens=default_max_tokens if given.max_new_tokens is None else given.max_new_tokens,
@@ -230,6 +241,7 @@ def _sampling_params(
         prompt_logprobs_start=max(0, logprobs.start_len) if logprobs else 0,
         skip_special_tokens=given.skip_special_tokens is not False,
         include_stop=bool(given.no_stop_trim),
+        grammar=grammar,
     )
 
 
@@ -242,7 +254,7 @@ _UNSUPPORTED = (
     "session_params",
     "return_hidden_states",
 )
-_UNSUPPORTED_SAMPLING = ("stop_regex", "regex", "json_schema", "ebnf", "structural_tag")
+_UNSUPPORTED_SAMPLING = ("stop_regex", "structural_tag")
 
 
 def _refuse_unsupported(body: GenerateBody) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from radixway.engine.constraint import Grammar
 from radixway.engine.errors import InvalidRequest
 from radixway.engine.request import SamplingParams
+from radixway.engine.server.constraints import ConstraintFields
 from radixway.engine.server.errors import http_error
 from radixway.web import BadBody
 
@@ -27,7 +29,7 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
-class SamplingBody(msgspec.Struct, kw_only=True):
+class SamplingBody(ConstraintFields, kw_only=True):
     """The fields that chat and completions requests have in common. Null means the default."""
 
     model: str | None = None
@@ -54,7 +56,6 @@ class SamplingBody(msgspec.Struct, kw_only=True):
     cache_salt: str | None = None
     priority: int | None = None
     best_of: int | None = None
-    response_format: dict[str, Any] | None = None
     prompt_logprobs: int | None = None
 
     @property
@@ -98,6 +99,7 @@ def sampling_params(
     logprobs: int | None,
     prompt_logprobs: int | None = None,
     choice: int = 0,
+    grammar: Grammar | None = None,
 ) -> SamplingParams:
     """The parameters of one choice of `n`. Raises InvalidRequest naming the field that is out of range."""
     return SamplingParams(
@@ -119,6 +121,7 @@ def sampling_params(
         prompt_logprobs=prompt_logprobs,
         skip_special_tokens=_given(body.skip_special_tokens, True),
         include_stop=bool(body.include_stop_str_in_output),
+        grammar=grammar,
     )
 
 
@@ -136,8 +139,6 @@ def check_choices(body: SamplingBody) -> int:
         raise BadBody(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
     if body.best_of is not None and body.best_of != n:
         raise unsupported("best_of", "other than n")
-    if body.response_format is not None and body.response_format.get("type", "text") != "text":
-        raise unsupported("response_format", "other than text")
     check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported("prompt_logprobs", "in a stream")

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine, Generation
+from radixway.engine.grammar import Grammars
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
 from radixway.engine.server.metrics import ServerMetrics
@@ -51,6 +52,7 @@ class Service:
     """Seconds since the epoch."""
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
+    grammars: Grammars = field(init=False)
     longest_prompt: int = field(init=False)
     """Characters; a longer text does not fit the context, whatever its tokens."""
     _running: dict[str, set[str]] = field(default_factory=dict)
@@ -60,6 +62,8 @@ class Service:
     )
 
     def __post_init__(self) -> None:
+        info = self.engine.model_info
+        self.grammars = Grammars(self.tokenizer, info.eos_token_ids, info.vocab_size)
         self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
 
     def check_model(self, name: str | None) -> None:
@@ -75,6 +79,10 @@ class Service:
         """
         if characters <= _LONG_TEXT:
             return work()
+        return await self.in_a_thread(work)
+
+    async def in_a_thread(self, work: Callable[[], T]) -> T:
+        """Do `work` while others are served; never, if cancelled while all threads are busy."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def check_length(self, text: str, param: str) -> None:
