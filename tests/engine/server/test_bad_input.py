@@ -195,8 +195,8 @@ FIELDS = """
 model n stream stream_options min_tokens temperature top_p top_k min_p presence_penalty
 frequency_penalty repetition_penalty seed stop stop_token_ids ignore_eos logit_bias logprobs top_logprobs
 skip_special_tokens include_stop_str_in_output return_token_ids cache_salt priority best_of response_format
-echo prompt_logprobs suffix tools tool_choice chat_template_kwargs continue_final_message add_generation_prompt
-unknown
+echo prompt_logprobs suffix tools tool_choice chat_template_kwargs continue_final_message
+add_generation_prompt guided_json guided_regex guided_choice structured_outputs ebnf unknown
 """
 sampling_fields = dict.fromkeys(FIELDS.split(), anything) | {
     "n": st.integers(-1, 3),
