@@ -188,7 +188,7 @@ class Request:
     namespace: str = ""
     """Requests share cached prefixes only within one namespace (`cache_salt`, LoRA)."""
     priority: int = 0
-    """Higher is admitted earlier, preempted later and, with eviction by priority, kept longer in the cache."""
+    """Higher is admitted earlier, preempted later and, with eviction by priority, stays cached longer."""
     arrival: int = 0
     """Place in the order of submission (a logical clock)."""
     prompt_len: int = 0

@@ -249,7 +249,17 @@ bodies = st.one_of(
     st.tuples(st.just("/tokenize"), st.fixed_dictionaries({"prompt": st.text() | anything})),
     st.tuples(st.just("/detokenize"), st.fixed_dictionaries({"tokens": ids | anything})),
     st.tuples(st.just("/abort_request"), st.fixed_dictionaries({}, optional={"rid": anything})),
-    st.tuples(st.sampled_from([CHAT, "/generate", "/tokenize"]), anything),
+    st.tuples(
+        st.just("/prefetch"),
+        st.fixed_dictionaries(
+            {},
+            optional={"text": st.text() | anything, "input_ids": ids | anything, "messages": messages}
+            | dict.fromkeys(
+                ["cache_salt", "extra_key", "priority", "tools", "add_generation_prompt"], anything
+            ),
+        ),
+    ),
+    st.tuples(st.sampled_from([CHAT, "/generate", "/tokenize", "/prefetch"]), anything),
 )
 
 

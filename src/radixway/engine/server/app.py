@@ -17,6 +17,7 @@ from radixway.engine.server.errors import http_error
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate import generate
 from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.prefetch import prefetch
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
 from radixway.engine.server.tokens import detokenize, tokenize
@@ -34,6 +35,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/v1/completions": {"POST": completions},
     "/v1/models": {"GET": status.models},
     "/generate": {"POST": generate, "PUT": generate},
+    "/prefetch": {"POST": prefetch},
     "/tokenize": {"POST": tokenize},
     "/v1/tokenize": {"POST": tokenize},
     "/detokenize": {"POST": detokenize},

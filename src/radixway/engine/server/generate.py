@@ -13,7 +13,7 @@ from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
 from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import wire_names
-from radixway.engine.server.service import Job, Service
+from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.web import read_json
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
@@ -42,7 +42,7 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
         async with service.generate(
             jobs,
             arrived_at=arrived_at,
-            namespace="\0".join(filter(None, (body.extra_key, body.cache_salt))),
+            namespace=namespace_of(body.extra_key, body.cache_salt),
             priority=body.priority,
         ) as answers:
             replies = _Replies(service, body, jobs, arrived_at)

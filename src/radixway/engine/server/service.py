@@ -157,3 +157,8 @@ class Service:
     def abort_all(self) -> int:
         """End every generation; how many there were."""
         return sum(self.abort(request_id) for request_id in list(self._running))
+
+
+def namespace_of(extra_key: str | None, cache_salt: str | None) -> str:
+    """Where a request's prefixes are found: only with the same extra key (SGLang's) and salt."""
+    return "\0".join(filter(None, (extra_key, cache_salt)))
