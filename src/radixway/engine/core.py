@@ -1,13 +1,16 @@
 """The engine without threads: requests in, one step at a time, outputs out."""
 
 import random
+import uuid
 from array import array
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import count
 
 from radixway.engine.errors import ContextTooLong, InvalidRequest
 from radixway.engine.events import CacheEvents
 from radixway.engine.info import EngineStats, ModelInfo
+from radixway.engine.model import Model
 from radixway.engine.request import FinishReason, Output, Request, SamplingParams, TextStream, TokenLogprob
 from radixway.engine.runner import Runner
 from radixway.engine.sampler import Sample, sample
@@ -38,6 +41,8 @@ class Core:
         self._events = events
         self._arrivals = count(1)
         self._seeds = random.Random(seed)
+        self.paused = False
+        self._epoch = ""  # the beginning of every namespace since the last update of weights that kept KV
         self._requests = self._prompt_tokens = self._cached_tokens = self._generated_tokens = 0
 
     def request(
@@ -86,10 +91,11 @@ class Core:
     @property
     def busy(self) -> bool:
         """Whether `step` has something to do."""
-        return bool(self.scheduler.running or self.scheduler.waiting)
+        return not self.paused and bool(self.scheduler.running or self.scheduler.waiting)
 
     def add(self, request: Request) -> None:
         """Queue a request."""
+        request.begin(self._epoch)
         self._requests += 1
         self.scheduler.add(request)
 
@@ -111,9 +117,47 @@ class Core:
             (request, self._accept(request, drawn)) for request, drawn in zip(requests, samples, strict=True)
         ]
 
-    def flush_cache(self) -> None:
-        """Forget every cached prefix. No request may be running."""
+    def flush_cache(self) -> bool:
+        """Forget every cached prefix. False, and nothing happens, while running requests use some of it."""
+        if self.scheduler.running:
+            return False
         self.scheduler.cache.clear()
+        return True
+
+    def pause(self, *, keep_running: bool) -> None:
+        """Have nothing to do until `resume`. Running requests go back into the queue unless they are kept."""
+        self.paused = True
+        if not keep_running:
+            self.scheduler.retract()
+
+    def resume(self) -> None:
+        """End a pause."""
+        self.paused = False
+
+    def use_weights(self, model: Model, *, path: str | None, version: str | None, keep_kv: bool) -> None:
+        """Compute with `model` from here on, which must have the same architecture.
+
+        Nothing that the old weights computed is used again, and every request is computed anew; if `keep_kv`,
+        running requests keep what they have, but share it no more with those that begin from here on.
+        """
+        if keep_kv:
+            self._epoch = f"{uuid.uuid4().hex}\0"
+            self.scheduler.retract(lambda request: request.is_being_scored)  # all of it by the same weights
+        else:
+            self._epoch = ""
+            self.scheduler.retract()
+            self.scheduler.cache.clear()
+        self.runner.use(model)
+        info = self.model_info
+        self.model_info = replace(
+            info, path=path or info.path, weight_version=info.weight_version if version is None else version
+        )
+        for request in self.scheduler.waiting:
+            request.begin(self._epoch)
+
+    def rename_weights(self, version: str) -> None:
+        """Call the weights as they are `version` from here on."""
+        self.model_info = replace(self.model_info, weight_version=version)
 
     def reset(self) -> None:
         """Drop all requests and everything cached: after an error nothing of it is to be trusted."""
@@ -140,6 +184,7 @@ class Core:
             cached_tokens=self._cached_tokens,
             generated_tokens=self._generated_tokens,
             requests=self._requests,
+            paused=self.paused,
             preemptions=scheduler.preemptions,
             evicted_tokens=cache.evicted_pages * page,
         )

@@ -7,78 +7,46 @@
 Nothing else crosses. Neither waits for the other, so a long prefill never holds up the event loop.
 """
 
-import asyncio
 import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
+from typing import Literal, TypeVar
 
 import torch
+from torch import Tensor
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.core import TextFactory
 from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
 from radixway.engine.events import CacheEvents, Publisher, PublisherInfo
+from radixway.engine.generation import Event, Generation, send
+from radixway.engine.inbox import Inbox
 from radixway.engine.info import EngineStats, ModelInfo
 from radixway.engine.load import Progress
 from radixway.engine.machine import usable_cores
+from radixway.engine.model import Model
 from radixway.engine.request import Output, Request, SamplingParams
+from radixway.engine.weights import Weights, find_weight
 
-__all__ = ["Engine", "EngineStats", "Generation", "ModelInfo", "Progress", "TextFactory"]
+__all__ = ["Engine", "EngineStats", "Generation", "ModelInfo", "PauseMode", "Progress", "TextFactory"]
 
 log = logging.getLogger(__name__)
 
-Event = Output | EngineError
+T = TypeVar("T")
 
-
-class Generation:
-    """One request's outputs, as an async iterator; ends after the one that has `finish`.
-
-    `aclose()`, or cancelling whoever waits for the next output, aborts the request. Iterating raises
-    EngineError when the engine fails or stops.
-    """
-
-    def __init__(self, request: Request, leave: "Callable[[Generation], None]") -> None:
-        self.request_id = request.id
-        self._request = request
-        self._leave = leave
-        self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._ended = False
-
-    def __aiter__(self) -> "Generation":
-        return self
-
-    async def __anext__(self) -> Output:
-        if self._ended:
-            raise StopAsyncIteration
-        try:
-            event = await self._events.get()
-        except asyncio.CancelledError:
-            await self.aclose()
-            raise
-        if isinstance(event, EngineError):
-            self._ended = True
-            raise event
-        self._ended = event.finish is not None
-        return event
-
-    async def aclose(self) -> None:
-        """Stop generating; its pages are free before the next step. Does nothing once it has finished."""
-        if not self._ended:
-            self._ended = True
-            self._leave(self)
+PauseMode = Literal["abort", "retract", "in_place"]
+"""What becomes of running requests: ended; back into the queue, their KV free to go; or kept as they are."""
 
 
 class Engine:
     """Loads the model when made (blocking: seconds; `progress` is told), runs between `start()` and `stop()`.
 
-    `submit`, `abort`, `flush_cache` and `stats` are cheap and may be called from any thread; a `Generation`
-    belongs to the event loop it was submitted from.
+    `submit`, `abort` and `stats` are cheap; what changes the engine as a whole waits for the end of a step,
+    so an event loop calls it in a thread. A `Generation` belongs to the event loop it was submitted from.
     """
 
     def __init__(
@@ -96,8 +64,8 @@ class Engine:
         except Exception:
             self._close_publisher()
             raise
-        self.model_info: ModelInfo = self._core.model_info
-        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._inbox = Inbox()
+        self._updating = threading.Lock()  # held while new weights are loaded: one update at a time
         self._lock = threading.Lock()  # held while a request comes, goes or is looked up
         self._generations: dict[str, Generation] = {}  # who listens; under the lock
         self._thread = threading.Thread(target=self._run, name="radixway-engine", daemon=True)
@@ -152,13 +120,45 @@ class Engine:
         return generation is not None
 
     def flush_cache(self) -> bool:
-        """Drop every cached prefix. False (and nothing dropped) while requests run or wait."""
-        self._check_running()
-        with self._lock:
-            if self._generations:
-                return False
-            self._inbox.put(self._core.flush_cache)  # after the aborts of those who left
-        return True
+        """Drop every cached prefix. False (and nothing dropped) while requests are using some of it."""
+        return self._ask(self._core.flush_cache)
+
+    def pause(self, mode: PauseMode) -> None:
+        """Compute nothing until `resume`; requests that come meanwhile wait. See `PauseMode`."""
+        self._ask(partial(self._pause, mode))
+
+    def resume(self) -> None:
+        """Go on after a pause; does nothing if there is none."""
+        self._ask(self._core.resume)
+
+    def update_weights(
+        self, weights: Weights, *, version: str | None = None, keep_kv: bool = False, abort: bool = False
+    ) -> None:
+        """Load other weights for the same architecture and go on with them, in a pause or out of one.
+
+        Generation goes on while they load. Then, between two steps, running requests are put back into the
+        queue and the cache is dropped, so that no KV of the old weights is used again; unless `keep_kv`,
+        which leaves running requests what they have. `abort` ends all requests first. Tokens sampled from
+        here on carry `version`, if one is given. Raises EngineError, and then nothing has changed.
+        """
+        with self._updating:
+            self._check_running()
+            model = weights.load(self._core.runner.model)
+            self._ask(partial(self._use, weights, model, version, keep_kv, abort))
+
+    def set_weight_version(self, version: str, *, abort: bool = False) -> None:
+        """Call the weights as they are `version` from here on."""
+        with self._updating:
+            self._ask(partial(self._rename, version, abort))
+
+    def weight(self, name: str) -> Tensor | None:
+        """The weights' tensor of that name in a checkpoint; None if the model has none."""
+        return find_weight(self._core.runner.model, name)
+
+    @property
+    def model_info(self) -> ModelInfo:
+        """What model this is, and which version of its weights it runs with now."""
+        return self._core.model_info
 
     def stats(self) -> EngineStats:
         """Raises `EngineStopped` when the engine does not run."""
@@ -175,6 +175,11 @@ class Engine:
         if self._publisher is not None:
             self._publisher.close()
             self._publisher = None
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        """Have the engine thread do something between two steps, and wait for the result."""
+        self._check_running()
+        return self._inbox.ask(work)
 
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():
@@ -197,11 +202,12 @@ class Engine:
                     self._deliver(self._core.step())
         finally:
             self._stopped = True
+            self._inbox.close()
             self._fail(EngineStopped("the engine was stopped"))
 
     def _take_inbox(self) -> bool:
         """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""
-        while self._inbox.qsize() or not self._core.busy:
+        while len(self._inbox) or not self._core.busy:
             task = self._inbox.get()
             if task is None:
                 return False
@@ -229,6 +235,27 @@ class Engine:
         if output is not None:
             self._deliver([(generation._request, output)])
 
+    def _abort_all(self) -> None:
+        with self._lock:
+            generations = list(self._generations.values())
+        for generation in generations:
+            self._abort(generation)
+
+    def _pause(self, mode: PauseMode) -> None:
+        if mode == "abort":
+            self._abort_all()
+        self._core.pause(keep_running=mode == "in_place")
+
+    def _use(self, weights: Weights, model: Model, version: str | None, keep_kv: bool, abort: bool) -> None:
+        if abort:
+            self._abort_all()
+        self._core.use_weights(model, path=weights.path, version=version, keep_kv=keep_kv)
+
+    def _rename(self, version: str, abort: bool) -> None:
+        if abort:
+            self._abort_all()
+        self._core.rename_weights(version)
+
     def _deliver(self, outputs: Iterable[tuple[Request, Output]]) -> None:
         """Give outputs to those who (still) listen."""
         events = []
@@ -248,17 +275,9 @@ class Engine:
             self._generations.clear()
         self._send((generation, error) for generation in failed)
 
-    def _send(self, events: "Iterable[tuple[Generation, Event]]") -> None:
-        """Cross to the event loops: one call for each, however many events."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Generation, Event]]] = {}
-        for generation, event in events:
-            by_loop.setdefault(generation._loop, []).append((generation, event))
-        for loop, its_events in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_push, its_events)
-            except RuntimeError:  # the loop was closed: nobody listens there any more
-                for generation, _ in its_events:
-                    self._leave(generation)
+    def _send(self, events: Iterable[tuple[Generation, Event]]) -> None:
+        for generation in send(events):
+            self._leave(generation)
 
 
 def _publisher(config: EngineConfig) -> Publisher | None:
@@ -271,8 +290,3 @@ def _publisher(config: EngineConfig) -> Publisher | None:
         topic=config.kv_events_topic,
         form=config.kv_events_format,
     )
-
-
-def _push(events: "list[tuple[Generation, Event]]") -> None:
-    for generation, event in events:
-        generation._events.put_nowait(event)

@@ -23,6 +23,10 @@ class BrokenCheckpoint(EngineError):
     """The weights do not match config.json: a tensor is missing, or has another shape."""
 
 
+class InvalidWeights(EngineError):
+    """What was sent as weights is none, or is not for this model; the message names what is wrong."""
+
+
 class InvalidRequest(EngineError, ValueError):
     """A request that can never be served; `field` names the part of it that is wrong."""
 

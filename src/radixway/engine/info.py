@@ -21,6 +21,8 @@ class EngineStats:
     requests: int
     preemptions: int
     evicted_tokens: int
+    paused: bool = False
+    """Nothing is computed until it is told to go on."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -27,6 +27,16 @@ class Linear:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, 16) if self._packed else weight
         self._bias = bias
 
+    @property
+    def weight(self) -> Tensor:
+        """[out, in], exactly as it was given: a copy if it is packed."""
+        return self._weight.to_dense() if self._packed else self._weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """[out]"""
+        return self._bias
+
     def __call__(self, x: Tensor) -> Tensor:
         """`x` [rows, in] to [rows, out]."""
         if self._packed:

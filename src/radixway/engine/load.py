@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -55,48 +56,92 @@ def load_model(
     progress: Progress,
 ) -> Model:
     """Build the model from `source`'s tensors, in `dtype` on `device`, with positions up to `length`."""
+    read = _Reader(source, shape, dtype, device)
+    layers = []
+    for index in range(shape.layers):
+        progress("loading weights", index / shape.layers)
+        layers.append(read.layer(index))
+    embedding, norm, head = read.ends()
+    progress("loading weights", 1.0)
+    rope = Rope(shape.rope, shape.head_dim, length, dtype).to(device)
+    eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
+    return Model(shape, embedding, layers, norm, head, rope, eps)
 
-    pack = shape.parameters >= PACK_PARAMETERS
 
-    def get(name: str, *size: int) -> Tensor:
-        return source.tensor(name, size).to(device=device, dtype=dtype)
+def reload_model(
+    source: "Source", model: Model, changes: Callable[[str], bool] = lambda prefix: True
+) -> Model:
+    """The same model with `source`'s tensors; `model` stays as it is.
 
-    def fused(names: list[str], rows: list[int], columns: int, bias: bool) -> Linear:
-        """Projections of the same input, stacked into one."""
-        sizes = list(zip(names, rows, strict=True))
-        weight = torch.cat([get(f"{name}.weight", size, columns) for name, size in sizes])
-        biases = torch.cat([get(f"{name}.bias", size) for name, size in sizes]) if bias else None
-        return Linear(weight, biases, pack=pack)
+    `changes` says whether any tensor whose name begins with a prefix is new; where none is, both models share
+    one layer.
+    """
+    shape = model.architecture
+    read = _Reader(source, shape, model.embedding.dtype, model.embedding.device)
+    layers = [
+        read.layer(index) if changes(f"model.layers.{index}.") else layer
+        for index, layer in enumerate(model.layers)
+    ]
+    embedding, norm, head = model.embedding, model.norm, model.head
+    if any(map(changes, ("model.embed_tokens.", "model.norm.", "lm_head."))):
+        embedding, norm, head = read.ends()
+    return replace(model, layers=layers, embedding=embedding, norm=norm, head=head)
 
-    def layer(at: str) -> Layer:
+
+class _Reader:
+    """Makes a model's parts of a source's tensors."""
+
+    def __init__(
+        self, source: "Source", shape: Architecture, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._source = source
+        self._shape = shape
+        self._dtype = dtype
+        self._device = device
+        self._pack = shape.parameters >= PACK_PARAMETERS
+
+    def layer(self, index: int) -> Layer:
+        """One decoder layer."""
+        shape, at = self._shape, f"model.layers.{index}"
         attention, mlp, hidden, d = f"{at}.self_attn", f"{at}.mlp", shape.hidden_size, shape.head_dim
         qkv = [f"{attention}.{part}_proj" for part in "qkv"]
         qk_norm = None
         if shape.qk_norm:
-            q_norm = get(f"{attention}.q_norm.weight", d).expand(shape.heads, d)
-            qk_norm = torch.cat((q_norm, get(f"{attention}.k_norm.weight", d).expand(shape.kv_heads, d)))
+            q_norm = self._read(f"{attention}.q_norm.weight", d).expand(shape.heads, d)
+            k_norm = self._read(f"{attention}.k_norm.weight", d).expand(shape.kv_heads, d)
+            qk_norm = torch.cat((q_norm, k_norm))
         inner = shape.intermediate_size
+        gate_up = [f"{mlp}.gate_proj", f"{mlp}.up_proj"]
         return Layer(
-            input_norm=get(f"{at}.input_layernorm.weight", hidden),
-            qkv=fused(qkv, [shape.q_size, shape.kv_size, shape.kv_size], hidden, shape.qkv_bias),
+            input_norm=self._get(f"{at}.input_layernorm.weight", hidden),
+            qkv=self._fused(qkv, [shape.q_size, shape.kv_size, shape.kv_size], hidden, shape.qkv_bias),
             qk_norm=qk_norm,
-            output=fused([f"{attention}.o_proj"], [hidden], shape.q_size, shape.output_bias),
-            post_norm=get(f"{at}.post_attention_layernorm.weight", hidden),
-            gate_up=fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], [inner, inner], hidden, shape.mlp_bias),
-            down=fused([f"{mlp}.down_proj"], [hidden], inner, shape.mlp_bias),
+            output=self._fused([f"{attention}.o_proj"], [hidden], shape.q_size, shape.output_bias),
+            post_norm=self._get(f"{at}.post_attention_layernorm.weight", hidden),
+            gate_up=self._fused(gate_up, [inner, inner], hidden, shape.mlp_bias),
+            down=self._fused([f"{mlp}.down_proj"], [hidden], inner, shape.mlp_bias),
         )
 
-    layers = []
-    for index in range(shape.layers):
-        progress("loading weights", index / shape.layers)
-        layers.append(layer(f"model.layers.{index}"))
-    embedding = get("model.embed_tokens.weight", shape.vocab_size, shape.hidden_size)
-    head = embedding if shape.tied else get("lm_head.weight", shape.vocab_size, shape.hidden_size)
-    norm = get("model.norm.weight", shape.hidden_size)
-    progress("loading weights", 1.0)
-    rope = Rope(shape.rope, shape.head_dim, length, dtype).to(device)
-    eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
-    return Model(shape, embedding, layers, norm, Linear(head, pack=pack), rope, eps)
+    def ends(self) -> tuple[Tensor, Tensor, Linear]:
+        """The embedding, the last norm and the output projection."""
+        size = (self._shape.vocab_size, self._shape.hidden_size)
+        embedding = self._get("model.embed_tokens.weight", *size)
+        head = embedding if self._shape.tied else self._get("lm_head.weight", *size)
+        return embedding, self._get("model.norm.weight", size[1]), Linear(head, pack=self._pack)
+
+    def _read(self, name: str, *size: int) -> Tensor:
+        return self._source.tensor(name, size).to(device=self._device, dtype=self._dtype)
+
+    def _get(self, name: str, *size: int) -> Tensor:
+        """A copy: what is read may be mapped from a file that a trainer writes its next weights to."""
+        return self._read(name, *size).clone()
+
+    def _fused(self, names: list[str], rows: list[int], columns: int, bias: bool) -> Linear:
+        """Projections of the same input, stacked into one."""
+        sizes = list(zip(names, rows, strict=True))
+        weight = torch.cat([self._read(f"{name}.weight", size, columns) for name, size in sizes])
+        biases = torch.cat([self._read(f"{name}.bias", size) for name, size in sizes]) if bias else None
+        return Linear(weight, biases, pack=self._pack)
 
 
 class Source(Protocol):

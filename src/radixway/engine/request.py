@@ -187,6 +187,8 @@ class Request:
     params: SamplingParams
     namespace: str = ""
     """Requests share cached prefixes only within one namespace (`cache_salt`, LoRA)."""
+    epoch: str = ""
+    """What its namespace begins with, to keep it from KV that other weights computed."""
     priority: int = 0
     """Higher is admitted earlier, preempted later and, with eviction by priority, stays cached longer."""
     arrival: int = 0
@@ -239,13 +241,26 @@ class Request:
         self.scored = self.params.prompt_logprobs_start if wanted else self.prompt_len - 1
         self.prompt_logprobs = []
 
+    def begin(self, epoch: str) -> None:
+        """Be computed, from its beginning, with the weights of `epoch`. It must not be running."""
+        self.namespace = epoch + self.namespace.removeprefix(self.epoch)
+        self.epoch = epoch
+        self.key, self.match = b"", None
+        if self.is_being_scored:
+            self.score_again()
+
+    @property
+    def is_being_scored(self) -> bool:
+        """Whether `prompt_logprobs` are wanted of it and not complete."""
+        return self.scored < self.prompt_len - 1
+
     @property
     def reusable(self) -> int:
         """How many of its first tokens may have their KV from the cache.
 
         Not the last one, nor any whose logits are still wanted.
         """
-        return self.scored if self.scored < self.prompt_len - 1 else len(self.tokens) - 1
+        return self.scored if self.is_being_scored else len(self.tokens) - 1
 
     @property
     def completion_tokens(self) -> int:

@@ -27,6 +27,10 @@ class Runner:
         self._dtype = model.embedding.dtype
         self._device = model.embedding.device
 
+    def use(self, model: Model) -> None:
+        """Compute with the weights of `model` from here on; their shapes, format and device are the same."""
+        self.model = model
+
     @torch.inference_mode()
     def run(self, work: Sequence[Work]) -> tuple[Tensor, list[Request]]:
         """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""

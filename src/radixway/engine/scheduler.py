@@ -8,6 +8,7 @@ Every step takes running requests first (one token each, or the next chunk of a 
 ones while tokens, places and pages last.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from radixway.engine.cache import PrefixCache
@@ -76,6 +77,11 @@ class Scheduler:
             self.cache.release(request)
         else:
             self.waiting.take(request.id)
+
+    def retract(self, which: Callable[[Request], bool] = lambda request: True) -> None:
+        """Put running requests back into the queue; what they computed stays cached while there is room."""
+        for request in [request for request in self.running.values() if which(request)]:
+            self._preempt(request)
 
     def check(self) -> None:
         """Verify all invariants, by recomputing them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -69,6 +70,14 @@ def read_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise BadBody(f"the body is not valid JSON: {error}", code="invalid_json") from None
     except RecursionError:
         raise BadBody("the body is nested too deeply", code="invalid_json") from None
+
+
+def read_fields(fields: Mapping[str, str], into: type[T]) -> T:
+    """Decode the fields of a query string, whose numbers and booleans are texts. Raises BadBody (400)."""
+    try:
+        return msgspec.convert(fields, into, strict=False)
+    except msgspec.ValidationError as error:
+        raise _bad_field(str(error)) from None
 
 
 def _waits_for_permission(scope: Scope) -> int:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.server import status
+from radixway.engine.server import control, status, weights
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
 from radixway.engine.server.errors import http_error
@@ -50,6 +50,14 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/get_server_info": {"GET": status.server_info},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": status.abort_request},
+    "/pause_generation": {"POST": control.pause_generation},
+    "/continue_generation": {"POST": control.continue_generation},
+    "/update_weights_from_disk": {"POST": weights.update_from_disk},
+    "/update_weights_from_tensor": {"POST": weights.update_from_tensor},
+    "/update_weight_version": {"POST": weights.update_version},
+    "/get_weight_version": {"GET": weights.version},
+    "/weight_version": {"GET": weights.version},
+    "/get_weights_by_name": {"GET": weights.by_name, "POST": weights.by_name},
 }
 _MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
 
@@ -73,6 +81,7 @@ def build_app(
             names=(name,),
             metrics=ServerMetrics(engine.stats),
             defaults=SamplingDefaults.load(Path(info.path)),
+            tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),
         )
@@ -89,7 +98,8 @@ class App:
         if scope["type"] != "http":
             raise RuntimeError(f"only HTTP is served, not {scope['type']}")
         service = self.service
-        exchange = Exchange(scope, receive, send, max_body_bytes=service.max_body_bytes)
+        limit = service.body_limit(scope["path"])
+        exchange = Exchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
         try:
             endpoint = _find(exchange)

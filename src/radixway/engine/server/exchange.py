@@ -1,5 +1,7 @@
 """One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
 
+from urllib.parse import parse_qsl
+
 from radixway.web import ClientWatch, HttpError, Receive, Scope, Send, read_body, request_id_of
 
 JSON = b"application/json"
@@ -21,6 +23,16 @@ class Exchange:
         self._send = send
         self._max_body_bytes = max_body_bytes
         self._watch: ClientWatch | None = None
+
+    def header(self, name: bytes) -> str:
+        """A header's value by its name in lower case; empty without it."""
+        value: bytes = dict(self._scope["headers"]).get(name, b"")
+        return value.decode("latin-1")
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query string's fields; of one that comes twice, the last."""
+        return dict(parse_qsl(self._scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     async def body(self) -> bytes:
         """The whole body. Raises BadBody (413) when it is larger than allowed, ClientGone."""

@@ -47,6 +47,7 @@ class Service:
     """Names clients may ask for, the first of which answers carry."""
     metrics: ServerMetrics
     defaults: SamplingDefaults
+    tokenizer_path: str
     max_body_bytes: int
     started_at: int
     """Seconds since the epoch."""
@@ -65,6 +66,12 @@ class Service:
         info = self.engine.model_info
         self.grammars = Grammars(self.tokenizer, info.eos_token_ids, info.vocab_size)
         self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
+
+    def body_limit(self, path: str) -> int:
+        """Bytes that the body of a request to `path` may have."""
+        if path == "/update_weights_from_tensor":  # all of them in float32 and base64, and as much again
+            return max(self.max_body_bytes, 12 * self.engine.model_info.parameters)
+        return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
         """Raises BadBody (404) for a model that is not served here; no name means the one that is."""

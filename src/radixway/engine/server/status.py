@@ -1,5 +1,6 @@
 """What the server tells of itself, and the operator's calls: health, models, metrics, cache, abort."""
 
+import asyncio
 import time
 from typing import Any
 
@@ -40,7 +41,10 @@ async def ready(service: Service, exchange: Exchange, raw: bytes) -> None:
 
 
 async def health_generate(service: Service, exchange: Exchange, raw: bytes) -> None:
-    """The model really answers: one token is generated."""
+    """The model really answers: one token is generated, unless it was told to pause."""
+    if service.engine.stats().paused:
+        await exchange.send_json(b'{"status":"paused"}')
+        return
     params = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True)
     job = Job([0], params, exchange.request_id)
     async with service.generate([job], arrived_at=time.perf_counter()) as answers:
@@ -78,7 +82,7 @@ async def model_info(service: Service, exchange: Exchange, raw: bytes) -> None:
     info = service.engine.model_info
     reply = {
         "model_path": info.path,
-        "tokenizer_path": info.path,
+        "tokenizer_path": service.tokenizer_path,
         "served_model_name": service.names[0],
         "is_generation": True,
         "weight_version": info.weight_version,
@@ -98,7 +102,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
     reply = {
         "version": __version__,
         "model_path": info.path,
-        "tokenizer_path": info.path,
+        "tokenizer_path": service.tokenizer_path,
         "served_model_name": service.names[0],
         "weight_version": info.weight_version,
         "device": info.device,
@@ -116,6 +120,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
         "running": stats.running,
         "waiting": stats.waiting,
         "draining": service.draining,
+        "paused": stats.paused,
         "kv_events": service.engine.kv_events,
         "stats": stats,
     }
@@ -130,8 +135,8 @@ async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
 
 async def flush_cache(service: Service, exchange: Exchange, raw: bytes) -> None:
     """Drop every cached prefix, unless requests are using them."""
-    if not service.engine.flush_cache():
-        raise BadBody("the cache is in use: requests are running or waiting", code="cache_in_use")
+    if not await asyncio.to_thread(service.engine.flush_cache):
+        raise BadBody("the cache is in use: requests are running", code="cache_in_use")
     await exchange.send_json(b'{"success":true,"message":"the cache is empty"}')
 
 

@@ -1,0 +1,67 @@
+"""What the engine thread is asked to do between two steps, and the answers to that."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TypeVar
+
+from radixway.engine.errors import EngineError, EngineStopped
+
+T = TypeVar("T")
+
+
+class Inbox:
+    """Tasks from any thread, taken by the engine thread in the order they came."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._asked: set[Future[object]] = set()
+
+    def __len__(self) -> int:
+        return self._tasks.qsize()
+
+    def put(self, task: Callable[[], None] | None) -> None:
+        """Leave a task; None: stop."""
+        self._tasks.put(task)
+
+    def get(self) -> Callable[[], None] | None:
+        """The next task, as soon as there is one."""
+        return self._tasks.get()
+
+    def ask(self, work: Callable[[], T]) -> T:
+        """Have `work` done and wait for what it returns or raises: up to a step.
+
+        A refusal (EngineError) is raised here only; whatever else it raises, the engine thread meets too.
+        Raises `EngineStopped` if the thread ends before. Must not be called in the engine thread.
+        """
+        future: Future[T] = Future()
+
+        def task() -> None:
+            try:
+                future.set_result(work())
+            except EngineError as error:
+                future.set_exception(error)
+            except Exception as error:
+                future.set_exception(error)
+                raise
+
+        with self._lock:
+            if self._closed:
+                raise EngineStopped("the engine is not running")
+            self._asked.add(future)  # type: ignore[arg-type]
+            self._tasks.put(task)
+        try:
+            return future.result()
+        finally:
+            self._asked.discard(future)
+
+    def close(self) -> None:
+        """No more tasks are taken: whoever waits for an answer is told so."""
+        with self._lock:
+            self._closed = True
+            waiting = [future for future in self._asked if not future.done()]
+        for future in waiting:
+            future.set_exception(EngineStopped("the engine was stopped"))

@@ -1,0 +1,161 @@
+"""New weights for the running model, and their version: SGLang's calls, with safetensors, never pickle."""
+
+import asyncio
+import base64
+import binascii
+from typing import Literal
+
+import msgspec
+
+from radixway.engine.errors import (
+    BrokenCheckpoint,
+    InvalidWeights,
+    ModelNotFound,
+    UnsupportedArchitecture,
+)
+from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.service import Service
+from radixway.engine.weights import DiskWeights, TensorWeights, Weights, merged, read_tensors
+from radixway.web import BadBody, read_fields, read_json
+
+_LONGEST_VERSION = 256
+_JSON = "application/json"
+
+
+class UpdateOptions(msgspec.Struct, kw_only=True):
+    """What every update may say."""
+
+    flush_cache: bool = True
+    """False: running requests keep the KV that the old weights computed."""
+    abort_all_requests: bool = False
+    weight_version: str | int | None = None
+
+
+class DiskBody(UpdateOptions, kw_only=True):
+    """The body of /update_weights_from_disk."""
+
+    model_path: str
+    load_format: Literal["auto", "safetensors", "dummy"] | None = None
+
+
+class TensorBody(UpdateOptions, kw_only=True):
+    """The body of /update_weights_from_tensor, unless it is a safetensors file itself."""
+
+    serialized_named_tensors: str | list[str]
+    """Safetensors files in base64."""
+    load_format: Literal["auto", "safetensors"] | None = None
+
+
+class VersionBody(msgspec.Struct):
+    """The body of /update_weight_version."""
+
+    new_version: str | int
+    abort_all_requests: bool = True
+
+
+class WeightBody(msgspec.Struct):
+    """The body of /get_weights_by_name."""
+
+    name: str
+    truncate_size: int = 100
+
+
+_disk_decoder = msgspec.json.Decoder(DiskBody)
+_tensor_decoder = msgspec.json.Decoder(TensorBody)
+_version_decoder = msgspec.json.Decoder(VersionBody)
+_weight_decoder = msgspec.json.Decoder(WeightBody)
+_encode = msgspec.json.Encoder().encode
+
+
+async def update_from_disk(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Load the weights in a directory."""
+    body = read_json(_disk_decoder, raw)
+    weights = DiskWeights(body.model_path, body.load_format or "auto")
+    await _update(service, exchange, weights, body, param="model_path")
+
+
+async def update_from_tensor(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Take the tensors in the body: base64 in JSON, or a safetensors file with the options in the query."""
+    param = "serialized_named_tensors"
+    if exchange.header(b"content-type").partition(";")[0].strip() in ("", _JSON):
+        body = read_json(_tensor_decoder, raw)
+        options: UpdateOptions = body
+        given = body.serialized_named_tensors
+        files = [_from_base64(text, param) for text in ([given] if isinstance(given, str) else given)]
+    else:
+        options, files = read_fields(exchange.query, UpdateOptions), [raw]
+        param = "body"
+    del raw
+    try:
+        tensors = await asyncio.to_thread(lambda: merged(map(read_tensors, files)))
+    except InvalidWeights as error:
+        raise BadBody(f"{param}: {error}", param=param, code="invalid_value") from None
+    if not tensors:
+        raise BadBody(f"{param}: there are no tensors in it", param=param, code="invalid_value")
+    await _update(service, exchange, TensorWeights(tensors), options, param=param)
+
+
+async def update_version(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """Call the weights as they are another version. As in SGLang, all requests end unless it says not to."""
+    body = read_json(_version_decoder, raw)
+    version = _checked_version(body.new_version, "new_version")
+    await asyncio.to_thread(service.engine.set_weight_version, version, abort=body.abort_all_requests)
+    message = f"the weights are version {version}"
+    await exchange.send_json(_encode({"success": True, "message": message, "new_version": version}))
+
+
+async def version(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """The version of the weights that tokens are sampled with now."""
+    await exchange.send_json(_encode({"weight_version": service.engine.model_info.weight_version}))
+
+
+async def by_name(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """The first rows of a tensor, by its name in a checkpoint."""
+    body = read_json(_weight_decoder, raw) if raw else read_fields(exchange.query, WeightBody)
+    if body.truncate_size < 1:
+        message = f"truncate_size must be at least 1, not {body.truncate_size}"
+        raise BadBody(message, param="truncate_size", code="invalid_value")
+
+    def read() -> bytes | None:
+        tensor = service.engine.weight(body.name)
+        return None if tensor is None else _encode(tensor[: body.truncate_size].float().tolist())
+
+    rows = await asyncio.to_thread(read)
+    if rows is None:
+        raise BadBody(f"the model has no tensor {body.name}", param="name", code="invalid_value")
+    await exchange.send_json(rows)
+
+
+async def _update(
+    service: Service, exchange: Exchange, weights: Weights, options: UpdateOptions, *, param: str
+) -> None:
+    version = options.weight_version
+    new_version = None if version is None else _checked_version(version, "weight_version")
+    try:
+        await asyncio.to_thread(
+            service.engine.update_weights,
+            weights,
+            version=new_version,
+            keep_kv=not options.flush_cache,
+            abort=options.abort_all_requests,
+        )
+    except (ModelNotFound, UnsupportedArchitecture, BrokenCheckpoint, InvalidWeights) as error:
+        raise BadBody(f"{param}: {error}", param=param, code="invalid_value") from None
+    current = service.engine.model_info.weight_version
+    message = f"the weights are version {current}"
+    await exchange.send_json(_encode({"success": True, "message": message, "weight_version": current}))
+
+
+def _checked_version(version: str | int, param: str) -> str:
+    text = str(version)
+    if not 0 < len(text) <= _LONGEST_VERSION:
+        message = f"{param} has {len(text)} characters; give 1 to {_LONGEST_VERSION}"
+        raise BadBody(message, param=param, code="invalid_value")
+    return text
+
+
+def _from_base64(text: str, param: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadBody(f"{param} is not base64: {error}", param=param, code="invalid_value") from None
