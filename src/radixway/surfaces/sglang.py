@@ -35,7 +35,7 @@ def sglang_routes(registry: Registry, transport: HttpTransport, access: AdminAcc
 
     for path in ("/get_model_info", "/model_info", "/server_info", "/get_server_info"):
         router.add_api_route(path, ask_one, methods=["GET"])
-    for path in ("/tokenize", "/detokenize"):
+    for path in ("/tokenize", "/detokenize", "/concate_and_append_request"):
         router.add_api_route(path, ask_one, methods=["POST"])
 
     @router.api_route("/flush_cache", methods=["GET", "POST"], dependencies=[Depends(access)])

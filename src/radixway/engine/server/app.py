@@ -15,6 +15,7 @@ from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
 from radixway.engine.server.errors import http_error
 from radixway.engine.server.exchange import Exchange
+from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.prefetch import prefetch
@@ -36,6 +37,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/v1/models": {"GET": status.models},
     "/generate": {"POST": generate, "PUT": generate},
     "/prefetch": {"POST": prefetch},
+    "/concate_and_append_request": {"POST": concatenate},
     "/tokenize": {"POST": tokenize},
     "/v1/tokenize": {"POST": tokenize},
     "/detokenize": {"POST": detokenize},
