@@ -122,7 +122,8 @@ def main(url):
             )
         ],
     }
-    state = multi_turn.run(temperature=0)
+    chatml = sgl.RuntimeEndpoint(url, chat_template_name="chatml")
+    state = multi_turn.run(temperature=0, backend=chatml)
     found["turns"] = {**answers(state, "r1", "r2", "r3"), "roles": [m["role"] for m in state.messages()]}
     for mode in ("gather_variable", "concate_and_append"):
         state = branches.run(mode=mode, temperature=0)
@@ -135,7 +136,6 @@ def main(url):
     state = constrained.run(temperature=0)
     found["constrained"] = answers(state, "address", "number", "object")
 
-    chatml = sgl.RuntimeEndpoint(url, chat_template_name="chatml")
     question = {"question": "What is a radix tree?", "temperature": 0, "backend": chatml}
     found["whole"] = multi_turn_chat.run(**question)["answer"]
     found["pieces"] = list(multi_turn_chat.run(**question, stream=True).text_iter("answer"))
