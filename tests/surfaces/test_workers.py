@@ -109,6 +109,8 @@ async def test_sglangs_questions_reach_a_worker_and_flush_reaches_all():
         running_gateway(a.url, b.url) as gateway,
     ):
         assert (await gateway.get("/get_model_info"))[1] == {"model_path": "p"}
+        assert (await gateway.post("/concate_and_append_request", {"src_rids": [], "dst_rid": "a"}))[0] == 200
+        assert asked[-1] == ("POST", "/concate_and_append_request")
         status, told, _ = await gateway.post("/flush_cache", b"")
         assert (status, told["success"]) == (200, True)
         assert asked.count(("POST", "/flush_cache")) == 2

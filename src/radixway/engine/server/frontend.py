@@ -8,7 +8,7 @@ from radixway.web import read_json
 
 
 class ConcatenateBody(msgspec.Struct):
-    """Programs (`src_rids`) whose text continues another's (`dst_rid`). Their names, not those of requests."""
+    """The programs, by the frontend's names for them, whose texts continue that of `dst_rid`."""
 
     src_rids: list[str]
     dst_rid: str
