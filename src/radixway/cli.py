@@ -43,6 +43,16 @@ Eviction = Annotated[
     str | None,
     typer.Option(help="Cached prefixes that go first: lru, lfu, slru or priority.", metavar="ORDER"),
 ]
+KVCacheDtype = Annotated[
+    str | None, typer.Option(help="Keys and values as computed, or in 8 bits.", metavar="auto|fp8|int8")
+]
+HostCache = Annotated[
+    float | None, typer.Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
+]
+DiskCacheDir = Annotated[
+    Path | None, typer.Option(help="Keep cached KV here too, also for the next start.", metavar="DIR")
+]
+DiskCache = Annotated[float | None, typer.Option(help="Most that the disk cache takes.", metavar="GB")]
 KVEventsEndpoint = Annotated[
     str | None,
     typer.Option(help="Publish KV events here: tcp://*:5557 binds, tcp://host:5557 connects.", metavar="ZMQ"),
@@ -111,6 +121,10 @@ def engine(
     port: Port = None,
     model: Model = None,
     eviction: Eviction = None,
+    kv_cache_dtype: KVCacheDtype = None,
+    host_cache_gb: HostCache = None,
+    disk_cache_dir: DiskCacheDir = None,
+    disk_cache_gb: DiskCache = None,
     kv_events_endpoint: KVEventsEndpoint = None,
     kv_events_replay_endpoint: KVEventsReplay = None,
     kv_events_topic: KVEventsTopic = None,
@@ -120,6 +134,10 @@ def engine(
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
     options = {
         "eviction": eviction,
+        "kv_cache_dtype": kv_cache_dtype,
+        "host_cache_gb": host_cache_gb,
+        "disk_cache_dir": disk_cache_dir,
+        "disk_cache_gb": disk_cache_gb,
         "kv_events_endpoint": kv_events_endpoint,
         "kv_events_replay_endpoint": kv_events_replay_endpoint,
         "kv_events_topic": kv_events_topic,

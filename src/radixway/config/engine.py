@@ -1,6 +1,7 @@
 """The `engine` section: which model the embedded engine runs, and how much of the machine it may take."""
 
 import re
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -36,8 +37,16 @@ class EngineConfig(BaseModel):
     """Tokens the KV pool holds; by default what fits in `kv_memory_fraction`, up to 32 full contexts."""
     kv_memory_fraction: float = Field(default=0.25, gt=0, le=0.95)
     """Share of the memory that is free after loading the weights."""
+    kv_cache_dtype: Literal["auto", "fp8", "int8"] = "auto"
+    """How keys and values are kept: as they are computed, or in eight bits: smaller, and less exact."""
     radix_cache: bool = True
     """Keep the KV of finished requests and reuse it for prompts with the same beginning."""
+    host_cache_gb: float = Field(default=0, ge=0, le=1e6, allow_inf_nan=False)
+    """Memory for KV that the pool has no room for, in 10**9 bytes; 0 is none."""
+    disk_cache_dir: Path | None = None
+    """A directory for KV that outlives the process. It serves one engine at a time, for one model."""
+    disk_cache_gb: float = Field(default=10, gt=0, le=1e6, allow_inf_nan=False)
+    """Most that the files in `disk_cache_dir` take."""
 
     eviction: Literal["lru", "lfu", "slru", "priority"] = "lru"
     """Which cached prefixes go first: those used longest ago, used least often, never used again, or of the

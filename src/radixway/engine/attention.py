@@ -44,7 +44,7 @@ class CpuAttention:
         """See `Attention`."""
         if plan.begun is not None:
             self._store.clear(layer, plan.begun)
-        self._store.write(layer, plan.slots, k, v)
+        k, v = self._store.write(layer, plan.slots, k, v)
         out, lse = torch.empty(q.shape, dtype=q.dtype), torch.empty(q.shape[:2])
         for singles in plan.singles:
             rows = slice(singles.start, singles.stop)

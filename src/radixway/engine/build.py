@@ -15,6 +15,7 @@ from radixway.engine.machine import choose_device, choose_dtype, free_memory
 from radixway.engine.pool import KVStore, PagePool
 from radixway.engine.runner import Runner
 from radixway.engine.scheduler import Scheduler
+from radixway.engine.tiers.build import build_tiers
 from radixway.radix import lfu, lru, priority, slru
 
 MOST_CONTEXTS = 32
@@ -52,7 +53,7 @@ def build_core(
         raise EngineError(f"the model does not fit in memory with a context of {length} tokens") from error
 
     pages = _pool_pages(config, shape, dtype, device, length)
-    store = KVStore(shape, pages, config.page_size, dtype, device)
+    store = KVStore(shape, pages, config.page_size, dtype, device, config.kv_cache_dtype)
     name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
     info = ModelInfo(
         name=config.served_model_name or name,
@@ -67,6 +68,10 @@ def build_core(
         weight_version=config.weight_version,
     )
 
+    tiers = None
+    if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
+        tiers = build_tiers(config, directory, shape, dtype, store, progress)
+
     def new_scheduler() -> Scheduler:
         return Scheduler(
             PrefixCache(
@@ -75,6 +80,7 @@ def build_core(
                 enabled=config.radix_cache,
                 eviction=EVICTION[config.eviction],
                 observer=events,
+                tiers=tiers,
             ),
             max_running=config.max_running,
             max_batch_tokens=config.max_batch_tokens or BATCH_TOKENS[device.type],
@@ -92,7 +98,7 @@ def _pool_pages(
     """Pages of the pool: as many as were asked for, or as fit the given share of the free memory."""
     if config.kv_tokens is not None:
         return -(-config.kv_tokens // config.page_size)
-    page_bytes = KVStore.bytes_per_token(shape, dtype) * config.page_size
+    page_bytes = KVStore.bytes_per_token(shape, dtype, config.kv_cache_dtype) * config.page_size
     budget = int(free_memory(device) * config.kv_memory_fraction)
     pages = min(budget // page_bytes, MOST_CONTEXTS * -(-length // config.page_size))
     if pages < 1:

@@ -10,13 +10,16 @@ Finishing, aborting and preempting are the same: publish the full pages, unpin, 
 """
 
 from array import array
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from radixway.engine.pool import PagePool
 from radixway.engine.request import Request
 from radixway.radix import Match, Node, Order, RadixTree, lru
+
+if TYPE_CHECKING:
+    from radixway.engine.tiers import Load, Tiers
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,7 +51,10 @@ class CacheObserver(Protocol):
 
 
 class PrefixCache:
-    """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared."""
+    """Moves pages between the pool, the tree and the requests. `enabled=False`: nothing is ever shared.
+
+    What is evicted goes on to lower `tiers`, if there are any, and can be fetched back from there.
+    """
 
     def __init__(
         self,
@@ -58,10 +64,12 @@ class PrefixCache:
         enabled: bool = True,
         eviction: Order = lru,
         observer: CacheObserver | None = None,
+        tiers: "Tiers | None" = None,
     ) -> None:
         self.pool = pool
         self.page_size = page_size
         self.enabled = enabled
+        self.tiers = tiers if enabled else None
         self.evicted_pages = 0
         self._observer = observer
         self._tree: RadixTree[bytes, Pages] = RadixTree(width=4 * page_size, order=eviction)
@@ -70,6 +78,11 @@ class PrefixCache:
     def cached(self) -> int:
         """Pages that are in the tree only: free as soon as someone needs them."""
         return self._tree.evictable_size
+
+    @property
+    def in_tree(self) -> int:
+        """Pages that are in the tree, pinned or not."""
+        return self._tree.size
 
     @property
     def available(self) -> int:
@@ -130,6 +143,29 @@ class PrefixCache:
         for part in match.payloads():
             request.pages.extend(part.ids)
         request.computed = request.shared = match.length * self.page_size
+        if self.tiers is not None and request.node.hits >= 2:
+            self.tiers.save(request.node)
+
+    def fetch(self, request: Request) -> bool:
+        """Begin to fetch more of a pinned request's prefix from lower tiers. False: there is no more.
+
+        If True, the request and its pages must be left alone until `arrived` gives it back.
+        """
+        if self.tiers is None:
+            return False
+        length = self.tiers.reach(request)
+        return length > 0 and self.extend(request, length) and self.tiers.fetch(request) is not None
+
+    def arrived(self, wait_s: float | None = 0.0) -> "list[Load]":
+        """What has been fetched since; it is the requests' own, and there for everyone.
+
+        Waits up to `wait_s` (None: as long as it takes) if something is on its way and nothing has arrived.
+        """
+        loads = self.tiers.arrived(wait_s) if self.tiers is not None else []
+        for load in loads:
+            load.request.computed += (load.from_host + load.from_disk) * self.page_size
+            self.publish(load.request)
+        return loads
 
     def extend(self, request: Request, length: int) -> bool:
         """Give a request the pages for tokens[:length], evicting if need be. False: there are not enough."""
@@ -139,7 +175,8 @@ class PrefixCache:
         if missing > self.available:
             return False
         if missing > self.pool.free:
-            for part in self._tree.evict(missing - self.pool.free):
+            leaving = self.tiers.save if self.tiers is not None else None
+            for part in self._tree.evict(missing - self.pool.free, leaving):
                 self.pool.give_back(part.ids)
                 self.evicted_pages += len(part.ids)
                 if self._observer is not None:
@@ -181,15 +218,28 @@ class PrefixCache:
         request.computed = request.shared = 0
 
     def clear(self) -> None:
-        """Forget everything. No request may be running."""
+        """Forget everything, in every tier. No request may be running."""
         for part in self._tree.clear():
             self.pool.give_back(part.ids)
         if self._observer is not None:
             self._observer.cleared()
+        if self.tiers is not None:
+            self.tiers.clear()
+
+    def save(self, until: Callable[[], bool]) -> None:
+        """Write to disk what only the device has, while `until` is not true: a restart finds it there."""
+        if self.tiers is None or not self.tiers.writes_disk:
+            return
+        for node in self._tree.nodes():
+            if not node.children and not until():
+                self.tiers.save(node)
+                self.tiers.drain()
 
     def check(self, running: Iterable[Request]) -> None:
         """Recompute all accounts: free + cached + in use = total, no page twice, no request astray."""
         self._tree.check()
+        if self.tiers is not None:
+            self.tiers.check()
         own = []
         for request in running:
             first = request.shared // self.page_size

@@ -1,6 +1,7 @@
 """The engine without threads: requests in, one step at a time, outputs out."""
 
 import random
+import time
 import uuid
 from array import array
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +16,13 @@ from radixway.engine.request import FinishReason, Output, Request, SamplingParam
 from radixway.engine.runner import Runner
 from radixway.engine.sampler import Sample, sample
 from radixway.engine.scheduler import Scheduler
+from radixway.engine.tiers import TierStats
+
+_LOAD_WAIT_S = 0.005
+"""How long an abort or a new request may go unseen while only loads are under way."""
+
+_SAVING_S = 10.0
+"""How long an orderly stop may take to write to disk what is on the device."""
 
 TextFactory = Callable[[SamplingParams], TextStream]
 """Makes the `TextStream` of a request; the engine asks for one per request."""
@@ -44,6 +52,7 @@ class Core:
         self.paused = False
         self._epoch = ""  # the beginning of every namespace since the last update of weights that kept KV
         self._requests = self._prompt_tokens = self._cached_tokens = self._generated_tokens = 0
+        self._lower_hits = {"host": 0, "disk": 0}
 
     def request(
         self,
@@ -91,7 +100,8 @@ class Core:
     @property
     def busy(self) -> bool:
         """Whether `step` has something to do."""
-        return not self.paused and bool(self.scheduler.running or self.scheduler.waiting)
+        scheduler = self.scheduler
+        return not self.paused and bool(scheduler.running or scheduler.waiting or scheduler.loading)
 
     def add(self, request: Request) -> None:
         """Queue a request."""
@@ -106,9 +116,13 @@ class Core:
         return self._end(request, FinishReason("abort", message=message), [], [])
 
     def step(self) -> list[tuple[Request, Output]]:
-        """Compute one batch; the requests that got a token, and what they got."""
+        """Compute one batch; the requests that got a token, and what they got.
+
+        With nothing to compute it waits a moment for what is being loaded.
+        """
         work = self.scheduler.schedule()
         if not work:
+            self.scheduler.await_load(_LOAD_WAIT_S)
             return []
         logits, requests = self.runner.run(work)
         samples = sample(logits, requests)
@@ -118,10 +132,10 @@ class Core:
         ]
 
     def flush_cache(self) -> bool:
-        """Forget every cached prefix. False, and nothing happens, while running requests use some of it."""
-        if self.scheduler.running:
+        """Forget every cached prefix, in every tier. False, and nothing happens, while requests use some."""
+        if self.scheduler.running or self.scheduler.loading:
             return False
-        self.scheduler.cache.clear()
+        self.scheduler.clear()
         return True
 
     def pause(self, *, keep_running: bool) -> None:
@@ -146,7 +160,9 @@ class Core:
         else:
             self._epoch = ""
             self.scheduler.retract()
-            self.scheduler.cache.clear()
+            self.scheduler.clear()
+        if self.scheduler.cache.tiers is not None:
+            self.scheduler.cache.tiers.clear(weights=uuid.uuid4().hex)
         self.runner.use(model)
         info = self.model_info
         self.model_info = replace(
@@ -161,6 +177,9 @@ class Core:
 
     def reset(self) -> None:
         """Drop all requests and everything cached: after an error nothing of it is to be trusted."""
+        self.scheduler.settle()
+        if self.scheduler.cache.tiers is not None:
+            self.scheduler.cache.tiers.clear()
         self.scheduler = self._new_scheduler()
         if self._events is not None:
             self._events.cleared()
@@ -169,6 +188,15 @@ class Core:
         """Send what has happened in the cache since the last time."""
         if self._events is not None:
             self._events.hand_over()
+
+    def close(self) -> None:
+        """Write to disk what a restart should find, as far as a few seconds allow. Nothing may follow."""
+        cache = self.scheduler.cache
+        if cache.tiers is not None:
+            self.scheduler.settle()
+            deadline = time.monotonic() + _SAVING_S
+            cache.save(until=lambda: time.monotonic() > deadline)
+            cache.tiers.close()
 
     def stats(self) -> EngineStats:
         """May be called from any thread; then single numbers are right, and sums nearly."""
@@ -187,13 +215,29 @@ class Core:
             paused=self.paused,
             preemptions=scheduler.preemptions,
             evicted_tokens=cache.evicted_pages * page,
+            loading=len(scheduler.loading),
+            tiers=self._tier_stats(),
         )
+
+    def _tier_stats(self) -> dict[str, TierStats]:
+        cache, page = self.scheduler.cache, self.scheduler.cache.page_size
+        device = TierStats(
+            total=cache.pool.total * page,
+            cached=cache.in_tree * page,
+            hit_tokens=self._cached_tokens - sum(self._lower_hits.values()),
+            evicted_tokens=cache.evicted_pages * page,
+        )
+        lower = cache.tiers.stats() if cache.tiers is not None else {}
+        hits = self._lower_hits
+        return {"device": device} | {n: replace(tier, hit_tokens=hits[n]) for n, tier in lower.items()}
 
     def _accept(self, request: Request, drawn: Sample) -> Output:
         """Append a sampled token to its request, and see whether that ends it."""
         if not request.completion_tokens:
             self._prompt_tokens += request.prompt_len
             self._cached_tokens += request.cached_tokens
+            self._lower_hits["host"] += request.host_tokens
+            self._lower_hits["disk"] += request.disk_tokens
         if len(request.tokens) >= request.max_len:  # max_tokens is 0: only the prompt was wanted
             return self._end(request, FinishReason("length"), [], [])
         if drawn.failure:
@@ -250,6 +294,8 @@ class Core:
             finish=request.finish,
             prompt_tokens=request.prompt_len,
             cached_tokens=max(0, request.cached_tokens),
+            host_tokens=request.host_tokens,
+            disk_tokens=request.disk_tokens,
             completion_tokens=request.completion_tokens,
             weight_version=changes[-1][1] if changes else self.model_info.weight_version,
             weight_changes=changes,

@@ -204,6 +204,7 @@ class Engine:
             self._stopped = True
             self._inbox.close()
             self._fail(EngineStopped("the engine was stopped"))
+            self._core.close()
 
     def _take_inbox(self) -> bool:
         """Do what was asked for since the last step; wait if there is nothing to compute. False: stop."""

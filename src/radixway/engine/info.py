@@ -1,6 +1,8 @@
 """What the engine tells about itself: its load, and its model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from radixway.engine.tiers import TierStats
 
 
 @dataclass(slots=True, frozen=True)
@@ -23,6 +25,10 @@ class EngineStats:
     evicted_tokens: int
     paused: bool = False
     """Nothing is computed until it is told to go on."""
+    loading: int = 0
+    """Requests that wait for a part of their prefix from a lower tier of the cache."""
+    tiers: dict[str, TierStats] = field(default_factory=dict)
+    """`device`, and `host` and `disk` where there are such."""
 
 
 @dataclass(slots=True, frozen=True)

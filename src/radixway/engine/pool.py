@@ -2,36 +2,43 @@
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from radixway.engine.architecture import Architecture
+from radixway.engine.kv_format import KVDtype, KVFormat
 
 
 class PagePool:
     """Hands out page ids 1 … total. Page 0 belongs to nobody: it pads tables to a common length."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, held: Collection[int] = ()) -> None:
+        """`held`: pages that somebody has from the start."""
         if total < 1:
             raise ValueError(f"a pool has at least one page, not {total}")
         self.total = total
-        self._free = list(range(total, 0, -1))
+        self._begun = max(held, default=0)  # those beyond were never handed out, and are in no list
+        taken = set(held)
+        self._free = [page for page in range(self._begun, 0, -1) if page not in taken]
 
     @property
     def free(self) -> int:
         """Pages that nobody has."""
-        return len(self._free)
+        return len(self._free) + self.total - self._begun
 
     def take(self, count: int) -> "array[int]":
         """`count` pages, which the caller must have seen to be free."""
-        if count > len(self._free):
-            raise ValueError(f"{count} pages wanted, {len(self._free)} free: evict first")
-        at = len(self._free) - count
+        if count > self.free:
+            raise ValueError(f"{count} pages wanted, {self.free} free: evict first")
+        at = max(0, len(self._free) - count)
         pages = array("i", reversed(self._free[at:]))
         del self._free[at:]
+        begun = self._begun + count - len(pages)
+        pages.extend(range(self._begun + 1, begun + 1))
+        self._begun = begun
         return pages
 
     def give_back(self, pages: Iterable[int]) -> None:
@@ -41,9 +48,9 @@ class PagePool:
     def check(self, *held: Iterable[int]) -> None:
         """Every page is free or in exactly one of `held`: free + cached + in use = total."""
         pages = [*self._free, *(page for pages in held for page in pages)]
-        if sorted(pages) != list(range(1, self.total + 1)):
-            counts = np.bincount(np.array(pages, dtype=np.int64), minlength=self.total + 1)
-            wrong = {page: int(n) for page, n in enumerate(counts) if n != (page > 0)}
+        if sorted(pages) != list(range(1, self._begun + 1)):
+            counts = np.bincount(np.array(pages, dtype=np.int64), minlength=self._begun + 1)
+            wrong = {page: int(n) for page, n in enumerate(counts) if n != (0 < page <= self._begun)}
             raise AssertionError(f"pages not owned exactly once (page: owners): {wrong}")
 
 
@@ -51,36 +58,101 @@ class KVStore:
     """Keys and values of every layer, in pages.
 
     A layer is [2 (key, value), kv_heads, pages, page_size, D]: with heads outermost, gathering pages copies
-    whole rows of `page_size * D`, and the result is [kv_heads, tokens, D] as attention wants it.
+    whole rows of `page_size * D`, and the result is [kv_heads, tokens, D] as attention wants it. `kv_dtype`
+    says how a vector is kept; where that takes a scale, the scales are a second array of D = 1.
     """
 
     def __init__(
-        self, shape: Architecture, pages: int, page_size: int, dtype: torch.dtype, device: torch.device
+        self,
+        shape: Architecture,
+        pages: int,
+        page_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        kv_dtype: KVDtype = "auto",
     ) -> None:
         self.page_size = page_size
-        size = (2, shape.kv_heads, pages + 1, page_size, shape.head_dim)
-        self._layers = [_zeros(size, dtype, device) for _ in range(shape.layers)]
-        self._flat = [layer.view(2, shape.kv_heads, -1, shape.head_dim) for layer in self._layers]
+        self.device = device
+        self._format = KVFormat(kv_dtype, dtype)
+        size = (2, shape.kv_heads, pages + 1, page_size)
+        layers = range(shape.layers)
+        self._data = [_zeros((*size, shape.head_dim), self._format.stored, device) for _ in layers]
+        self._scales = [
+            _zeros((*size, 1), torch.float32, device) if self._format.scaled else None for _ in layers
+        ]
+        self.page_bytes = self.bytes_per_token(shape, dtype, kv_dtype) * page_size
+        """Bytes of one page over all layers, scales included."""
 
-    def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> None:
-        """Store k and v [T, kv_heads, D] at `slots` [T] (page * page_size + place in the page)."""
-        keys, values = self._flat[layer]
-        keys.index_copy_(1, slots, k.transpose(0, 1))
-        values.index_copy_(1, slots, v.transpose(0, 1))
+    def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store k and v [T, kv_heads, D] at `slots` [T] (page * page_size + place in the page).
+
+        Returns them as they will be read: attending to that and to nothing finer, an answer does not depend
+        on which of its tokens were cached.
+        """
+        read = []
+        for kind, x in enumerate((k, v)):
+            data, scale = self._format.pack(x)
+            _rows(self._data[layer][kind]).index_copy_(1, slots, data.transpose(0, 1))
+            scales = self._scales[layer]
+            if scales is not None and scale is not None:
+                _rows(scales[kind]).index_copy_(1, slots, scale.transpose(0, 1))
+            read.append(self._format.unpack(data, scale))
+        return read[0], read[1]
 
     def clear(self, layer: int, pages: Tensor) -> None:
         """Zero `pages` [n]: attention multiplies what is in unused places by 0, and 0 * NaN is NaN."""
-        self._layers[layer].index_fill_(2, pages, 0)
+        for part in self._parts(layer):
+            part.index_fill_(2, pages, 0)
 
     def gather(self, layer: int, pages: Tensor) -> Tensor:
         """A copy of `pages` [n] in their order: [2, kv_heads, n * page_size, D]."""
-        rows = self._layers[layer].index_select(2, pages)
-        return rows.view(2, rows.shape[1], -1, rows.shape[-1])
+        data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in self._parts(layer))
+        return self._format.unpack(data, scale[0] if scale else None)
+
+    def read(self, pages: Tensor) -> Tensor:
+        """Whole `pages` [n] as they are kept, one after another: bytes [n, page_bytes], on the device."""
+        rows = torch.empty(len(pages), self.page_bytes, dtype=torch.uint8, device=self.device)
+        for part, columns in self._columns(rows):
+            columns.copy_(part.index_select(1, pages).transpose(0, 1))
+        return rows
+
+    def put(self, pages: Tensor, rows: Tensor) -> None:
+        """Fill `pages` [n] with bytes [n, page_bytes] that `read` gave for them or for others."""
+        for part, columns in self._columns(rows):
+            part.index_copy_(1, pages, columns.transpose(0, 1))
 
     @staticmethod
-    def bytes_per_token(shape: Architecture, dtype: torch.dtype) -> int:
+    def bytes_per_token(shape: Architecture, dtype: torch.dtype, kv_dtype: KVDtype = "auto") -> int:
         """Bytes that one token's keys and values take over all layers."""
-        return 2 * shape.layers * shape.kv_size * dtype.itemsize
+        return 2 * shape.layers * shape.kv_heads * KVFormat(kv_dtype, dtype).vector_bytes(shape.head_dim)
+
+    def _parts(self, layer: int) -> list[Tensor]:
+        """The arrays of a layer: data, and scales if there are any."""
+        scales = self._scales[layer]
+        return [self._data[layer]] if scales is None else [self._data[layer], scales]
+
+    def _columns(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every array as [2 * kv_heads, pages, words], and its place in `rows`: [n, 2 * kv_heads, words].
+
+        Words are 8 bytes where all sizes allow it: copied four times as fast as bytes.
+        """
+        parts = [
+            part.view(torch.uint8).flatten(3).flatten(0, 1)
+            for layer in range(len(self._data))
+            for part in self._parts(layer)
+        ]
+        if all(part.shape[2] % 8 == 0 for part in parts):
+            parts, rows = [part.view(torch.int64) for part in parts], rows.view(torch.int64)
+        at = 0
+        for part in parts:
+            heads, words = part.shape[0], part.shape[2]
+            yield part, rows[:, at : at + heads * words].view(-1, heads, words)
+            at += heads * words
+
+
+def _rows(part: Tensor) -> Tensor:
+    """[heads, pages, page_size, X] as [heads, slots, X]: a view."""
+    return part.flatten(1, 2)
 
 
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -158,6 +158,10 @@ class Output:
     """(first token, version) for each run of sampled tokens that one version made."""
     prompt_logprobs: Sequence[TokenLogprob] = ()
     """Of the prompt's tokens after `SamplingParams.prompt_logprobs_start`, all with the first output."""
+    host_tokens: int = 0
+    """Of the cached tokens, those that came up from host memory."""
+    disk_tokens: int = 0
+    """Of the cached tokens, those that came up from disk."""
 
 
 class TextStream(Protocol):
@@ -218,6 +222,12 @@ class Request:
     """How many requests that came later were admitted before it."""
     cached_tokens: int = -1
     """See `Output.cached_tokens`; -1 until first admitted."""
+    host_tokens: int = 0
+    """Of the cached tokens, those that came up from host memory."""
+    disk_tokens: int = 0
+    """Of the cached tokens, those that came up from disk."""
+    digests: tuple[bytes, bytes] = (b"", b"")
+    """What the disk tier calls its pages, and the seed that this was worked out from."""
     seen: "Seen | None" = None
     """What the sampler remembers for penalties."""
     scored: int = 0

@@ -1,8 +1,10 @@
 """What each step computes. Pure decisions over requests, cache and queue: no model, no clock, no threads.
 
     add ──► waiting ──admit──► running ──finish──► (the engine)
-               ▲                  │
-               └─────preempt──────┘       the pages stay cached: coming back is a cache hit, unless evicted
+               ▲         └► loading ┘ │
+               └─────preempt──────────┘   the pages stay cached: coming back is a cache hit, unless evicted
+
+Loading are those whose prefix comes up from a lower tier of the cache; the others go on.
 
 Every step takes running requests first (one token each, or the next chunk of a prompt), then admits waiting
 ones while tokens, places and pages last.
@@ -14,6 +16,7 @@ from typing import NamedTuple
 from radixway.engine.cache import PrefixCache
 from radixway.engine.queue import Order, WaitingQueue
 from radixway.engine.request import Request
+from radixway.engine.tiers.loading import Loading
 
 
 class Work(NamedTuple):
@@ -39,6 +42,7 @@ class Scheduler:
         self.max_batch_tokens = max(max_batch_tokens, max_running)
         self.waiting = WaitingQueue(cache, order)
         self.running: dict[str, Request] = {}
+        self.loading = Loading(cache)
         self.preemptions = 0
 
     def add(self, request: Request) -> None:
@@ -47,6 +51,7 @@ class Scheduler:
 
     def schedule(self) -> list[Work]:
         """The work of the next step: at most `max_batch_tokens` tokens, their pages taken."""
+        self.await_load(0)
         work: dict[str, Work] = {}
         budget = self.max_batch_tokens
         preempted = self.preemptions
@@ -55,10 +60,12 @@ class Scheduler:
             if tokens and request.id in self.running and self._make_room(request, tokens, work):
                 work[request.id] = Work(request, tokens)
                 budget -= tokens
-        if self.preemptions == preempted and budget and len(self.running) < self.max_running and self.waiting:
-            for request in self.waiting.candidates(self.running.values()):
-                if not budget or len(self.running) == self.max_running or not self._admit(request):
+        if self.preemptions == preempted and budget and self._places and self.waiting:
+            for request in self.waiting.candidates(self._admitted):
+                if not budget or not self._places or not self._admit(request):
                     break
+                if request in self.loading:
+                    continue
                 tokens = min(budget, request.remaining)
                 self.cache.extend(request, request.computed + tokens)
                 work[request.id] = Work(request, tokens)
@@ -75,21 +82,48 @@ class Scheduler:
         """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once."""
         if self.running.pop(request.id, None) is not None:
             self.cache.release(request)
+        elif request in self.loading:
+            self.loading.abandon(request)
         else:
             self.waiting.take(request.id)
 
     def retract(self, which: Callable[[Request], bool] = lambda request: True) -> None:
         """Put running requests back into the queue; what they computed stays cached while there is room."""
+        self.settle()
         for request in [request for request in self.running.values() if which(request)]:
             self._preempt(request)
 
+    def clear(self) -> None:
+        """Forget every cached prefix, in every tier. No request may be running."""
+        self.settle()
+        self.cache.clear()
+
+    def await_load(self, most_s: float) -> None:
+        """Wait for one of the requests that are loading, if any is."""
+        for request in self.loading.arrived(most_s):
+            self._run(request)
+
+    def settle(self) -> None:
+        """Wait until nothing is on its way up from a lower tier."""
+        for request in self.loading.settle():
+            self._run(request)
+
     def check(self) -> None:
         """Verify all invariants, by recomputing them."""
-        assert not self.running.keys() & {request.id for request in self.waiting}
-        assert len(self.running) <= self.max_running
+        assert not self.running.keys() & {request.id for request in (*self.waiting, *self.loading)}
+        assert not {request.id for request in self.waiting} & {request.id for request in self.loading}
+        assert self._places >= 0
         for request in self.waiting:
             assert not request.pages and not request.computed and request.node is None
-        self.cache.check(self.running.values())
+        self.cache.check([*self.running.values(), *self.loading.holding])
+
+    @property
+    def _admitted(self) -> list[Request]:
+        return [*self.running.values(), *self.loading]
+
+    @property
+    def _places(self) -> int:
+        return self.max_running - len(self.running) - len(self.loading)
 
     def _make_room(self, request: Request, tokens: int, work: dict[str, Work]) -> bool:
         """Find pages for its next tokens; preempt for them, last in rank first, itself if it is that."""
@@ -113,15 +147,19 @@ class Scheduler:
         Optimistic: tokens it may sample later are not counted, since running out costs only a preemption.
         Counted are what running prompts still need, and a page of headroom for each running request.
         """
-        promised = sum(self._missing_pages(other) + 1 for other in self.running.values())
+        promised = sum(self._missing_pages(other) + 1 for other in self._admitted)
         if self.cache.cost(request, self._wanted(request)) + promised > self.cache.available:
             return False
         self.cache.pin(request)
+        self.waiting.admitted(request)
+        if not self.loading.begin(request):
+            self._run(request)
+        return True
+
+    def _run(self, request: Request) -> None:
         if request.cached_tokens < 0:
             request.cached_tokens = request.computed
-        self.waiting.admitted(request)
         self.running[request.id] = request
-        return True
 
     def _missing_pages(self, request: Request) -> int:
         """Pages a running request needs beyond those it has."""

@@ -4,7 +4,19 @@ Generic over the key (text or packed token ids) and over the payload an edge car
 """
 
 from radixway.radix.eviction import Order, lfu, lru, priority, slru
-from radixway.radix.node import Insert, Match, Node, Payload
+from radixway.radix.node import Insert, Match, Node, Payload, Root
 from radixway.radix.tree import RadixTree
 
-__all__ = ["Insert", "Match", "Node", "Order", "Payload", "RadixTree", "lfu", "lru", "priority", "slru"]
+__all__ = [
+    "Insert",
+    "Match",
+    "Node",
+    "Order",
+    "Payload",
+    "RadixTree",
+    "Root",
+    "lfu",
+    "lru",
+    "priority",
+    "slru",
+]

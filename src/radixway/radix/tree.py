@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic
 
 from radixway.radix.eviction import EvictionQueue, Order, lru
@@ -143,10 +143,11 @@ class RadixTree(Generic[K, P]):
             self._queue.renew(node)
             node = parent
 
-    def evict(self, strides: int) -> list[P]:
+    def evict(self, strides: int, leaving: Callable[[Node[K, P]], None] | None = None) -> list[P]:
         """Free `strides` strides, or all that is not locked if that is less; return the payloads let go.
 
-        Leaves go in the queue's order; the last one loses only its end if that is enough.
+        Leaves go in the queue's order; the last one loses only its end if that is enough. `leaving` is called
+        with each of them while it still is in the tree; it must not change the tree.
         """
         freed: list[P] = []
         goal = self.size - strides
@@ -154,6 +155,8 @@ class RadixTree(Generic[K, P]):
             surplus = goal - (self.size - leaf.size)
             if surplus > 0:
                 self._queue.put_first(self._split(leaf, surplus))
+            if leaving is not None:
+                leaving(leaf)
             freed.append(self._detach(leaf))
         return freed
 

@@ -19,6 +19,8 @@ class Answer:
     finish: FinishReason | None = None
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    host_tokens: int = 0
+    disk_tokens: int = 0
     completion_tokens: int = 0
     weight_version: str = ""
     weight_changes: tuple[tuple[int, str], ...] = ()
@@ -32,10 +34,18 @@ class Answer:
         self.finish = output.finish
         self.prompt_tokens = output.prompt_tokens
         self.cached_tokens = output.cached_tokens
+        self.host_tokens = output.host_tokens
+        self.disk_tokens = output.disk_tokens
         self.completion_tokens = output.completion_tokens
         self.weight_version = output.weight_version
         self.weight_changes = output.weight_changes
         self.prompt_logprobs += output.prompt_logprobs
+
+    @property
+    def cached_by_tier(self) -> dict[str, int]:
+        """Cached tokens by the tier of the cache they came from."""
+        device = self.cached_tokens - self.host_tokens - self.disk_tokens
+        return {"device": device, "host": self.host_tokens, "disk": self.disk_tokens}
 
     @property
     def weight_versions(self) -> list[dict[str, Any]]:

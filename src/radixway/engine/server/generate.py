@@ -90,6 +90,7 @@ class _Replies:
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.completion_tokens,
             "cached_tokens": answer.cached_tokens,
+            "cached_tokens_details": answer.cached_by_tier,
             "weight_version": answer.weight_version,
             "weight_versions": answer.weight_versions,
             "e2e_latency": time.perf_counter() - self._arrived_at,

@@ -1,6 +1,6 @@
 """The engine's Prometheus metrics: what its server measured, and the engine's own counts at each scrape."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -8,6 +8,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from radixway.engine.engine import EngineStats
+from radixway.engine.tiers import TierStats
 
 _FIRST_TOKEN_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -54,6 +55,7 @@ class _EngineCollector(Collector):
         gauges = {
             "requests_running": ("Requests in the batch", stats.running),
             "requests_waiting": ("Requests in the queue", stats.waiting),
+            "requests_loading": ("Requests whose prefix comes up from a lower tier", stats.loading),
             "kv_tokens": ("Tokens the KV pool holds at most", stats.kv_total),
             "kv_used_tokens": ("Tokens of KV held by running requests", stats.kv_used),
             "kv_cached_tokens": ("Tokens of KV kept for reuse and free to evict", stats.kv_cached),
@@ -71,6 +73,27 @@ class _EngineCollector(Collector):
             yield GaugeMetricFamily(f"radixway_engine_{name}", text, value=value)
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
+        yield from _tier_metrics(stats.tiers)
+
+
+def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
+    """The tiers of the cache, told apart by the label `tier`: device, host, disk."""
+    room = GaugeMetricFamily("radixway_engine_tier_tokens", "Tokens a tier holds at most", labels=["tier"])
+    cached = GaugeMetricFamily("radixway_engine_tier_cached_tokens", "Tokens in a tier", labels=["tier"])
+    hits = CounterMetricFamily(
+        "radixway_engine_tier_hit_tokens",
+        "Prompt tokens found in a tier and in none above it",
+        labels=["tier"],
+    )
+    evicted = CounterMetricFamily(
+        "radixway_engine_tier_evicted_tokens", "Tokens that had to make room in a tier", labels=["tier"]
+    )
+    for name, tier in tiers.items():
+        room.add_metric([name], tier.total)
+        cached.add_metric([name], tier.cached)
+        hits.add_metric([name], tier.hit_tokens)
+        evicted.add_metric([name], tier.evicted_tokens)
+    yield from (room, cached, hits, evicted)
 
 
 def kv_usage(stats: EngineStats) -> float:

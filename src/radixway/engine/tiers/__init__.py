@@ -1,0 +1,10 @@
+"""Where cached prefixes go when the device has no room for them, and come back from: host memory and disk.
+
+`Tiers` decides and keeps the books, in the engine thread. One transfer thread copies, in the order it is
+told.
+"""
+
+from radixway.engine.tiers.disk import Disk, Fingerprint, open_disk
+from radixway.engine.tiers.tiers import Load, Tiers, TierStats
+
+__all__ = ["Disk", "Fingerprint", "Load", "TierStats", "Tiers", "open_disk"]

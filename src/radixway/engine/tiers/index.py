@@ -1,0 +1,124 @@
+"""Which page each slot of a slab holds, in a file of its own, so that a restart need not read the slab.
+
+Records are appended as slots are filled; the last one for a slot counts. A record that is damaged, or the
+torn end of the file, is skipped. The index is only a hint: the slab checks what it gives.
+"""
+
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import xxhash
+
+from radixway.engine.tiers.chain import DIGEST_BYTES, FINGERPRINT_BYTES
+
+MAGIC = b"rwkvindx"
+_RECORD = struct.Struct(f"<II{DIGEST_BYTES}s{DIGEST_BYTES}s")
+_CHECKSUM_BYTES = 8
+RECORD_BYTES = _RECORD.size + _CHECKSUM_BYTES
+HEADER_BYTES = len(MAGIC) + FINGERPRINT_BYTES
+
+
+class Record(NamedTuple):
+    """Slot `slot` holds page number `page` of a prefix."""
+
+    slot: int
+    page: int
+    parent: bytes
+    """The digest of the page before it; of nothing in particular where `page` is 0."""
+    digest: bytes
+
+
+class Index:
+    """Appends records; rewrites the file when more than half of it is out of date. Methods raise OSError."""
+
+    def __init__(self, path: Path, fingerprint: bytes, slots: int) -> None:
+        self.records: dict[int, Record] = {}
+        """By slot."""
+        self.damaged = 0
+        """Records that could not be read."""
+        self.foreign = False
+        """Whether the file that was there is not an index of `fingerprint`."""
+        self._path = path
+        self._slots = slots
+        self._appended = 0
+        self._fingerprint = fingerprint
+        self._read()
+        self._file = self._rewritten()
+
+    def append(self, record: Record) -> None:
+        """Note what a slot holds now."""
+        self.records[record.slot] = record
+        if os.write(self._file, _packed(record)) != RECORD_BYTES:
+            raise OSError("only a part of a record was written")
+        self._appended += 1
+        if self._appended > 2 * self._slots:
+            os.close(self._file)
+            self._file = self._rewritten()
+
+    def clear(self, fingerprint: bytes) -> None:
+        """Forget everything; from now on records are of `fingerprint`."""
+        self._fingerprint = fingerprint
+        self.records.clear()
+        os.close(self._file)
+        self._file = self._rewritten()
+
+    def close(self) -> None:
+        """No more records."""
+        os.close(self._file)
+
+    def _read(self) -> None:
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return
+        self.foreign = content[:HEADER_BYTES] != MAGIC + self._fingerprint
+        if self.foreign:
+            return
+        for at in range(HEADER_BYTES, len(content), RECORD_BYTES):
+            packed = content[at : at + RECORD_BYTES]
+            if xxhash.xxh3_64_digest(packed[:-_CHECKSUM_BYTES]) != packed[-_CHECKSUM_BYTES:]:
+                self.damaged += 1
+                continue
+            record = Record(*_RECORD.unpack(packed[:-_CHECKSUM_BYTES]))
+            if 1 <= record.slot <= self._slots:
+                self.records.pop(record.slot, None)  # last in the order of writing
+                self.records[record.slot] = record
+
+    def _rewritten(self) -> int:
+        """A file with the latest record of each slot takes the place of the old one; opened for appending."""
+        new = self._path.with_suffix(".new")
+        content = MAGIC + self._fingerprint + b"".join(_packed(r) for r in self.records.values())
+        new.write_bytes(content)
+        new.chmod(0o600)
+        new.replace(self._path)
+        self._appended = len(self.records)
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+
+def chains(records: Iterable[Record]) -> list[tuple[bytes, list[int]]]:
+    """The digests and slots of every prefix that is there from its first page to the end of a branch."""
+    by_digest = {record.digest: record for record in records}
+    inner = {record.parent for record in by_digest.values() if record.page}
+    found = []
+    for leaf in by_digest.values():
+        if leaf.digest in inner:
+            continue
+        path = [leaf]
+        while path[-1].page:
+            above = by_digest.get(path[-1].parent)
+            if above is None or above.page != path[-1].page - 1:
+                path = []
+                break
+            path.append(above)
+        path.reverse()
+        if path:
+            found.append((b"".join(r.digest for r in path), [r.slot for r in path]))
+    return found
+
+
+def _packed(record: Record) -> bytes:
+    bare = _RECORD.pack(*record)
+    return bare + xxhash.xxh3_64_digest(bare)

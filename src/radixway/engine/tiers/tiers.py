@@ -1,0 +1,297 @@
+"""What moves between the tiers, and when.
+
+    device ──evicted, or used a second time──► host memory ──everything that comes there──► disk
+       ◄────────── a prefix that a request matches, if it is long enough to pay ──────────────
+
+- Down: what the device evicts would be lost, so it is copied first; nothing that fits the device is ever
+  copied for that reason alone. A prefix that is used a second time is copied at once: it is worth surviving a
+  crash, and its eviction will cost nothing. What comes to host memory is written on to disk behind the
+  engine's back, so making room in host memory never waits for the disk.
+- Up: the request waits with its prefix pinned while the transfer thread fills pages that are already its own.
+
+A copy down reads the pages before they are given to anyone else, in the engine thread; the rest of the way is
+the transfer thread's. When that is too far behind, pages are dropped instead of waited for.
+"""
+
+import logging
+from array import array
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radixway.engine.cache import Pages
+from radixway.engine.pool import KVStore
+from radixway.engine.request import Request
+from radixway.engine.tiers.chain import DIGEST_BYTES, chain
+from radixway.engine.tiers.disk import Disk, Fingerprint
+from radixway.engine.tiers.index import Record
+from radixway.engine.tiers.tier import Tier
+from radixway.engine.tiers.transfer import Transfer
+from radixway.radix import Node, Root
+
+log = logging.getLogger(__name__)
+
+WORTH_LOADING = 32
+"""Tokens below which a prefix is computed rather than fetched: waiting costs at least a step."""
+
+BACKLOG_BYTES = 2**27
+"""What may wait to be copied down: more is dropped. Bounds memory, and how long a load waits in line."""
+
+_READ_AT_ONCE = 32  # pages of disk that are put into the device together
+
+
+@dataclass(slots=True, frozen=True)
+class TierStats:
+    """One tier's books, in tokens."""
+
+    total: int
+    """Tokens it has room for."""
+    cached: int
+    hit_tokens: int
+    """Prompt tokens that were found here (and in no tier above it)."""
+    evicted_tokens: int
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """A request's pages [start, start + len(host) + len(disk)) on their way up, from these slots."""
+
+    request: Request
+    start: int
+    host: "array[int]"
+    disk: "array[int]"
+    digests: bytes
+    """Of all its pages, if `disk` is not empty."""
+    from_host: int = 0
+    """Pages that have arrived, in their order."""
+    from_disk: int = 0
+
+
+class Tiers:
+    """Host memory, and perhaps a disk, below the device's pool. Belongs to the engine thread."""
+
+    def __init__(
+        self,
+        store: KVStore,
+        host_slots: int,
+        disk: Disk | None = None,
+        fingerprint: Fingerprint | None = None,
+    ) -> None:
+        """`fingerprint` must be the one that `disk` was opened with."""
+        self.dropped_pages = 0
+        """Pages that were evicted from the device without a copy, because too much was waiting."""
+        self.damaged_pages = 0
+        """Pages on disk that were not what they should have been."""
+        self._store = store
+        self._width = 4 * store.page_size
+        self._host = Tier(host_slots, self._width)
+        self._rows = _host_memory(host_slots + 1, store.page_bytes, store.device)
+        self._disk = disk
+        self._fingerprint = fingerprint
+        self._chain_seed = fingerprint.digest if fingerprint is not None else b""
+        self._transfer = Transfer(store.device)
+        self._arrived: SimpleQueue[Load] = SimpleQueue()
+        self._loads = 0
+
+    def save(self, node: Node[bytes, Pages]) -> None:
+        """Copy what is not in host memory yet of the prefix that ends at `node`."""
+        path = node.path()
+        root = path[0].parent
+        assert isinstance(root, Root)
+        key = b"".join(part.key for part in path)
+        here = len(self._host.find(key, root.namespace))
+        if here == node.end:
+            return
+        if self._transfer.pending_bytes > BACKLOG_BYTES:
+            self.dropped_pages += node.end - here
+            return
+        start, slots = self._host.store(key, root.namespace)
+        stop = start + len(slots)
+        if not slots:
+            return
+        pages = array("i", (page for part in path for page in part.payload.ids))[start:stop]
+        rows = self._store.read(_tensor(pages, self._store.device))
+        self._transfer.submit(lambda: self._keep(rows, slots), rows.nbytes)
+        if self._disk is not None:
+            self._save_on_disk(self._disk, key[: stop * self._width], root.namespace)
+
+    def reach(self, request: Request) -> int:
+        """How many tokens of a request's beginning could be had, if fetching them pays; else 0."""
+        host, disk, _ = self._find(request)
+        stop = max(len(host), len(disk)) * self._store.page_size
+        return stop if stop - request.computed >= WORTH_LOADING else 0
+
+    def fetch(self, request: Request) -> Load | None:
+        """Begin to fill the pages of a pinned request with what there is now; it is in `arrived` later.
+
+        None if there is no longer anything. Until it arrives its pages must be left alone.
+        """
+        host, disk, digests = self._find(request, touch=True)
+        start = request.computed // self._store.page_size
+        room = len(request.pages)
+        load = Load(request, start, host[start:room], disk[max(start, len(host)) : room], digests)
+        if not load.host and not load.disk:
+            return None
+        pages = request.pages[start : start + len(load.host) + len(load.disk)]
+        self._loads += 1
+        self._transfer.submit(lambda: self._fetch(load, pages))
+        return load
+
+    def arrived(self, wait_s: float | None = 0.0) -> list[Load]:
+        """Loads that have ended since; waits up to `wait_s` (None: as long as it takes) for the first."""
+        self._look_after_the_disk()
+        loads: list[Load] = []
+        while self._loads:
+            try:
+                loads.append(self._arrived.get(timeout=None if loads else wait_s, block=not loads))
+            except Empty:
+                break
+            self._loads -= 1
+        for load in loads:
+            if load.from_disk < len(load.disk):
+                self._report_damage(load)
+        return loads
+
+    @property
+    def loading(self) -> int:
+        """Loads that have not been given out by `arrived`."""
+        return self._loads
+
+    def clear(self, weights: str | None = None, weight_version: str | None = None) -> None:
+        """Forget everything. With `weights`: from now on those are what KV is computed with."""
+        if self._fingerprint is not None and weights is not None:
+            version = weight_version or self._fingerprint.weight_version
+            self._fingerprint = replace(self._fingerprint, weights=weights, weight_version=version)
+            self._chain_seed = self._fingerprint.digest
+        self._host.clear()
+        if self._disk is not None:
+            disk, seed = self._disk, self._chain_seed
+            disk.tier.clear()
+            self._transfer.submit(lambda: disk.restart(seed))
+
+    def drain(self) -> None:
+        """Return when everything on its way has arrived; for loads, `arrived` says so."""
+        self._transfer.drain()
+
+    def close(self) -> None:
+        """Finish what is on its way down, and close the files."""
+        self._transfer.close()
+        if self._disk is not None:
+            self._disk.close()
+
+    def stats(self) -> dict[str, TierStats]:
+        """By the name of the tier; hits are counted by who admits requests."""
+        tiers = {"host": self._host}
+        if self._disk is not None:
+            tiers["disk"] = self._disk.tier
+        page = self._store.page_size
+        return {
+            name: TierStats(tier.pool.total * page, tier.held * page, 0, tier.evicted * page)
+            for name, tier in tiers.items()
+        }
+
+    @property
+    def writes_disk(self) -> bool:
+        """Whether there is something that outlives the process."""
+        return self._disk is not None
+
+    def check(self) -> None:
+        """Recompute all accounts."""
+        self._host.check()
+        if self._disk is not None:
+            self._disk.tier.check()
+
+    def _find(self, request: Request, *, touch: bool = False) -> "tuple[array[int], array[int], bytes]":
+        """Slots on host and on disk of what of a request may be reused, and the digests of its pages."""
+        key = request.tokens[: request.reusable].tobytes()
+        host = self._host.find(key, request.namespace, touch=touch)
+        if self._disk is None or len(host) >= len(key) // self._width or not self._disk.tier.held:
+            return host, array("i"), b""
+        seed, digests = request.digests
+        if seed != self._chain_seed or len(digests) // DIGEST_BYTES != len(key) // self._width:
+            digests = chain(self._chain_seed, request.namespace, key, self._width)
+            request.digests = self._chain_seed, digests
+        return host, self._disk.tier.find(digests, touch=touch), digests
+
+    def _save_on_disk(self, disk: Disk, key: bytes, namespace: object) -> None:
+        """Have `key`, all of which is in host memory, written to disk as far as it is not there."""
+        digests = chain(self._chain_seed, str(namespace), key, self._width)
+        start, slots = disk.tier.store(digests)
+        each = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+        records = [
+            Record(slot, page, each[page - 1] if page else bytes(DIGEST_BYTES), each[page])
+            for page, slot in enumerate(slots, start)
+        ]
+        sources = self._host.find(key, namespace)[start : start + len(slots)]
+        if records:
+            size = len(records) * self._store.page_bytes
+            self._transfer.submit(lambda: self._write(disk, records, sources), size)
+
+    def _look_after_the_disk(self) -> None:
+        """Go on without a disk that has failed."""
+        if self._disk is not None and self._disk.failed is not None:
+            log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
+            self._transfer.drain()
+            self._disk.close()
+            self._disk = None
+
+    def _report_damage(self, load: Load) -> None:
+        if self._disk is not None and self._disk.failed is None:
+            self.damaged_pages += 1
+            page = load.start + len(load.host) + load.from_disk
+            log.warning("slot %d of the disk cache is damaged; it is not used", load.disk[load.from_disk])
+            self._disk.tier.forget(load.digests, page)
+
+    # Below: the transfer thread.
+
+    def _keep(self, rows: Tensor, slots: "array[int]") -> None:
+        self._rows.index_copy_(0, _tensor(slots), rows.cpu())
+
+    def _write(self, disk: Disk, records: list[Record], sources: "array[int]") -> None:
+        for record, source in zip(records, sources, strict=True):
+            disk.write(record, self._rows[source].numpy().data)
+
+    def _fetch(self, load: Load, pages: "array[int]") -> None:
+        try:
+            if load.host:
+                rows = self._rows.index_select(0, _tensor(load.host))
+                self._put(pages[: len(load.host)], rows)
+                load.from_host = len(load.host)
+            for at in range(0, len(load.disk), _READ_AT_ONCE):
+                if not self._fetch_from_disk(load, pages, at):
+                    break
+        finally:
+            self._arrived.put(load)
+
+    def _fetch_from_disk(self, load: Load, pages: "array[int]", at: int) -> bool:
+        """Load the next few pages; False if one of them is not to be had."""
+        assert self._disk is not None
+        slots = load.disk[at : at + _READ_AT_ONCE]
+        rows = torch.empty(len(slots), self._store.page_bytes, dtype=torch.uint8)
+        first = load.start + len(load.host) + at
+        good = 0
+        for page, slot in enumerate(slots, first):
+            digest = load.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
+            if not self._disk.read(slot, digest, rows[good].numpy().data):
+                break
+            good += 1
+        if good:
+            self._put(pages[len(load.host) + at :][:good], rows[:good])
+        load.from_disk += good
+        return good == len(slots)
+
+    def _put(self, pages: "array[int]", rows: Tensor) -> None:
+        device = self._store.device
+        self._store.put(_tensor(pages, device), rows.to(device))
+
+
+def _host_memory(rows: int, size: int, device: torch.device) -> Tensor:
+    """Bytes [rows, size]; pinned where the device copies faster from that."""
+    return torch.empty(rows, size, dtype=torch.uint8, pin_memory=device.type == "cuda")
+
+
+def _tensor(numbers: "array[int]", device: torch.device | None = None) -> Tensor:
+    return torch.from_numpy(np.array(numbers, dtype=np.int64)).to(device)

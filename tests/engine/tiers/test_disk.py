@@ -1,0 +1,236 @@
+"""The files of the disk tier: what is kept, what is refused, how large they grow."""
+
+import random
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from radixway.engine.tiers.chain import DIGEST_BYTES, chain, fingerprint
+from radixway.engine.tiers.disk import Disk, open_disk, weights_identity
+from radixway.engine.tiers.index import Index, Record, chains
+from radixway.engine.tiers.slab import Slab, slot_bytes
+
+MINE, OTHER = fingerprint("mine"), fingerprint("other")
+PAGE = 1000
+TOKENS = 8  # bytes of the tokens of a page
+
+
+def opened(folder: Path, *, slots: int = 20, mine: bytes = MINE) -> Disk:
+    disk = open_disk(folder, (slots + 2) * slot_bytes(PAGE), PAGE, mine)
+    assert disk is not None
+    return disk
+
+
+def prefix(pages: int, seed: int = 0) -> bytes:
+    return chain(MINE, "", random.Random(seed).randbytes(pages * TOKENS), TOKENS)
+
+
+def content(digest: bytes) -> memoryview:
+    """The page that belongs to a digest."""
+    return memoryview(bytearray(random.Random(digest).randbytes(PAGE)))
+
+
+def save(disk: Disk, digests: bytes) -> None:
+    """Write what is not there yet of a prefix, as `Tiers` does."""
+    start, slots = disk.tier.store(digests)
+    each = [bytes(DIGEST_BYTES), *split(digests)]
+    for slot, (parent, digest), page in zip(
+        slots, list(pairwise(each))[start:], range(start, 99), strict=False
+    ):
+        disk.write(Record(slot, page, parent, digest), content(digest))
+
+
+def split(digests: bytes) -> list[bytes]:
+    return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+
+
+def readable(disk: Disk, digests: bytes) -> int:
+    """How many pages of a prefix can be read; each that can is right."""
+    page = memoryview(bytearray(PAGE))
+    for number, (slot, digest) in enumerate(zip(disk.tier.find(digests), split(digests), strict=False)):
+        if not disk.read(slot, digest, page):
+            return number
+        assert page == content(digest)
+    return len(disk.tier.find(digests))
+
+
+def test_what_was_written_is_read_again_after_a_restart(tmp_path: Path) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(5))
+    save(disk, prefix(5) + b"x" * DIGEST_BYTES)
+    disk.close()
+    again = opened(tmp_path)
+    again.tier.check()
+    assert readable(again, prefix(5) + b"x" * DIGEST_BYTES) == 6
+    assert again.tier.held == 6
+    again.close()
+
+
+def test_a_second_process_is_told_and_goes_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = opened(tmp_path)
+    assert open_disk(tmp_path, 10**6, PAGE, MINE) is None
+    assert "another process uses" in caplog.text
+    disk.close()
+    opened(tmp_path).close()
+
+
+def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    assert open_disk(tmp_path / "file", 10**6, PAGE, MINE) is None
+    (tmp_path / "kv.slab").mkdir()
+    assert open_disk(tmp_path, 10**6, PAGE, MINE) is None
+    assert caplog.text.count("cannot be used") == 2
+    assert open_disk(tmp_path / "new", 5000, PAGE, MINE) is None
+    assert "hold no page of" in caplog.text
+
+
+@pytest.mark.parametrize("garbage", [b"x", b"not one of ours" * 1000, b"\0" * 100_000])
+@pytest.mark.parametrize("file", ["kv.slab", "kv.index"])
+def test_a_foreign_file_is_ignored_and_reported(
+    tmp_path: Path, file: str, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(3))
+    disk.close()
+    (tmp_path / file).write_bytes(garbage)
+    again = opened(tmp_path)
+    assert readable(again, prefix(3)) == 0
+    assert "starts empty" in caplog.text
+    save(again, prefix(4))
+    assert readable(again, prefix(4)) == 4
+    again.close()
+
+
+def test_another_models_files_start_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(3))
+    disk.close()
+    other = opened(tmp_path, mine=OTHER)
+    assert other.tier.held == 0 and "another model" in caplog.text
+    assert (tmp_path / "kv.slab").stat().st_size < 2 * slot_bytes(PAGE), "its room is given back"
+    other.close()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("file", ["kv.slab", "kv.index"])
+def test_a_truncated_file_keeps_what_is_left_of_it(tmp_path: Path, file: str, share: float) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(10))
+    disk.close()
+    whole = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(whole[: int(len(whole) * share)])
+    again = opened(tmp_path)
+    again.tier.check()
+    assert readable(again, prefix(10)) == (0 if share == 0 else pytest.approx(10 * share, abs=1.5))
+    again.close()
+
+
+def test_flipped_bytes_are_never_read_as_a_page(tmp_path: Path) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(10))
+    disk.close()
+    pick = random.Random(0)
+    for file in ("kv.slab", "kv.index"):
+        before = (tmp_path / file).read_bytes()
+        for _ in range(60):
+            damaged = bytearray(before)
+            for at in pick.choices(range(len(damaged)), k=3):
+                damaged[at] ^= pick.randrange(1, 256)
+            (tmp_path / file).write_bytes(damaged)
+            again = opened(tmp_path)
+            again.tier.check()
+            assert readable(again, prefix(10)) <= 10
+            again.close()
+            (tmp_path / "kv.index").write_bytes(
+                before if file == "kv.index" else (tmp_path / "kv.index").read_bytes()
+            )
+
+
+def test_the_files_stay_within_their_bound_however_much_is_written(tmp_path: Path) -> None:
+    disk = opened(tmp_path, slots=20)
+    bound = 22 * slot_bytes(PAGE)
+    for seed in range(100):
+        save(disk, prefix(7, seed))
+        disk.tier.check()
+        assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= bound
+    assert disk.tier.held <= 20
+    assert readable(disk, prefix(7, 99)) == 7
+    disk.close()
+    again = opened(tmp_path, slots=20)
+    assert readable(again, prefix(7, 99)) == 7
+    again.close()
+
+
+def test_a_smaller_bound_keeps_what_fits(tmp_path: Path) -> None:
+    disk = opened(tmp_path, slots=20)
+    save(disk, prefix(15))
+    disk.close()
+    smaller = opened(tmp_path, slots=8)
+    smaller.tier.check()
+    assert 1 <= readable(smaller, prefix(15)) <= 8
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 10 * slot_bytes(PAGE)
+    smaller.close()
+
+
+def test_a_disk_that_fails_is_remembered_and_left_alone(tmp_path: Path) -> None:
+    disk = opened(tmp_path)
+    save(disk, prefix(2))
+    disk._slab.close()
+    save(disk, prefix(4))
+    assert isinstance(disk.failed, OSError)
+    assert not disk.read(1, prefix(1), memoryview(bytearray(PAGE)))
+
+
+def test_a_page_is_only_reached_through_all_before_it() -> None:
+    a, b, c, d = (bytes([n]) * DIGEST_BYTES for n in range(4))
+    whole = [Record(1, 0, a, a), Record(2, 1, a, b), Record(3, 2, b, c), Record(4, 1, a, d)]
+    assert chains(whole) == [(a + b + c, [1, 2, 3]), (a + d, [1, 4])]
+    assert chains([whole[0], whole[2], whole[3]]) == [(a + d, [1, 4])], "c has lost the page before it"
+    assert chains([whole[1], Record(1, 1, b, a)]) == [], "a ring has no beginning"
+
+
+def test_the_last_record_of_a_slot_counts_and_old_ones_go(tmp_path: Path) -> None:
+    index = Index(tmp_path / "i", MINE, slots=3)
+    for n in range(50):
+        index.append(Record(1 + n % 3, 0, bytes(16), struct.pack("<QQ", n, 0)))
+    index.close()
+    again = Index(tmp_path / "i", MINE, slots=3)
+    assert {r.slot: struct.unpack("<QQ", r.digest)[0] for r in again.records.values()} == {
+        1: 48,
+        2: 49,
+        3: 47,
+    }
+    assert (tmp_path / "i").stat().st_size == 40 + 3 * 48
+    again.close()
+
+
+def test_digests_depend_on_all_before_the_namespace_and_the_fingerprint() -> None:
+    tokens = random.Random(0).randbytes(3 * TOKENS)
+    digests = split(chain(MINE, "", tokens + b"abc", TOKENS))
+    assert len(digests) == 3
+    assert split(chain(MINE, "", tokens[: 2 * TOKENS], TOKENS)) == digests[:2]
+    changed = split(chain(MINE, "", b"x" + tokens[1:], TOKENS))
+    for other in (changed, split(chain(OTHER, "", tokens, TOKENS)), split(chain(MINE, "s", tokens, TOKENS))):
+        assert not set(other) & set(digests)
+    assert fingerprint("a", "bc") != fingerprint("ab", "c")
+
+
+def test_a_models_identity_is_its_content(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(5000))
+    first = weights_identity(tmp_path)
+    assert weights_identity(tmp_path) == first
+    (tmp_path / "model.safetensors").write_bytes(bytes(4999) + b"\1")
+    assert weights_identity(tmp_path) != first
+
+
+def test_a_slab_tells_a_slot_that_holds_another_page(tmp_path: Path) -> None:
+    slab = Slab(tmp_path / "slab", PAGE, 4, MINE)
+    a, b = split(prefix(2))
+    slab.write(2, a, content(a))
+    page = memoryview(bytearray(PAGE))
+    assert slab.read(2, a, page) and page == content(a)
+    assert not slab.read(2, b, page) and not slab.read(3, a, page)
+    slab.close()
