@@ -163,6 +163,8 @@ class Core:
             self.scheduler.clear()
         if self.scheduler.cache.tiers is not None:
             self.scheduler.cache.tiers.clear(weights=uuid.uuid4().hex)
+        if self._events is not None:
+            self._events.begin(self._epoch)
         self.runner.use(model)
         info = self.model_info
         self.model_info = replace(

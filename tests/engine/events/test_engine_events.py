@@ -8,20 +8,21 @@ import urllib.request
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
+from threading import Event as Flag
 
 import pytest
 import zmq
 from pydantic import ValidationError
 
 from engine.conftest import Reference
-from engine.driving import GREEDY, random_tokens
+from engine.driving import GREEDY, finish, random_tokens, submit
 from engine.events.following import Follower, events_of
 from engine_process import engine_process
 from radixway.config.engine import EngineConfig
+from radixway.engine.build import build_core
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.events import CacheEvents
+from radixway.engine.events import AllBlocksCleared, BlockStored, CacheEvents, Event
 
 Make = Callable[[str], Reference]
 
@@ -72,7 +73,7 @@ async def test_a_router_knows_the_cache_of_an_engine_that_evicts_fails_and_is_fl
 
     def told() -> tuple[Follower, set[str]]:
         """After all that the engine was asked to do, and once the last batch was sent."""
-        done = Event()
+        done = Flag()
         engine._inbox.put(done.set)
         assert done.wait(20)
         while not engine._publisher._history.since(engine.kv_events.published_batches - 1):
@@ -171,3 +172,24 @@ def test_a_taken_port_ends_the_command_with_a_sentence() -> None:
         )
     assert told.returncode == 2
     assert f"cannot publish KV events at {endpoint}: Address already in use" in " ".join(told.stderr.split())
+
+
+@pytest.mark.parametrize("keep_kv", [False, True])
+def test_new_weights_make_a_router_forget_the_old_ones_kv(reference: Make, keep_kv: bool) -> None:
+    sent: list[list[Event]] = []
+    core = build_core(
+        EngineConfig(model=str(reference("qwen3")[0]), dtype="float32", page_size=4, kv_tokens=256),
+        events=CacheEvents(4, sent.append),
+    )
+    submit(core, random_tokens(20))
+    for _ in range(3):
+        core.step()
+    core.use_weights(core.runner.model, path=None, version="2", keep_kv=keep_kv)
+    core.hand_over_events()
+    assert [type(event) for event in sent[-1]] == [AllBlocksCleared]
+    submit(core, random_tokens(20))
+    finish(core)
+    core.hand_over_events()
+    blocks = [event for event in sent[-1] if isinstance(event, BlockStored)]
+    assert blocks[0].parent_block_hash is None and blocks[0].extra_keys is None
+    assert blocks[0].token_ids[:20] == random_tokens(20).tolist()

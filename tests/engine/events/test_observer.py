@@ -9,7 +9,7 @@ import pytest
 
 from engine.events.following import Follower, events_of
 from radixway.engine.cache import PrefixCache
-from radixway.engine.events import BlockRemoved, BlockStored, CacheEvents, Event
+from radixway.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, CacheEvents, Event
 from radixway.engine.events.wire import encode_batch
 from radixway.engine.pool import PagePool
 from radixway.engine.request import Request, SamplingParams
@@ -43,7 +43,7 @@ class Run:
         self.scheduler.add(request)
         return request
 
-    def step(self) -> list[Event]:
+    def step(self, followed: bool = True) -> list[Event]:
         """One step and its events, which are followed."""
         work = self.scheduler.schedule()
         samples = [item.request for item in work if item.samples]
@@ -52,22 +52,22 @@ class Run:
             request.tokens.append(sum(request.tokens) % 3)
             if len(request.tokens) >= request.max_len:
                 self.scheduler.finish(request)
-        return self.hand_over()
+        return self.hand_over(followed)
 
-    def hand_over(self) -> list[Event]:
+    def hand_over(self, followed: bool = True) -> list[Event]:
         """What has happened since the last time; the follower now knows what the tree has."""
         self.sent.clear()
         self.events.hand_over()
         assert len(self.sent) <= 1, "one batch for a step, or none"
-        for batch in self.sent:
+        for batch in self.sent if followed else ():
             self.follower.apply(events_of(encode_batch(0.0, batch, "map")))
-        assert self.follower.sequences() == self._cached()
+        assert not followed or self.follower.sequences() == self._cached()
         return self.sent[0] if self.sent else []
 
-    def finish(self) -> list[Event]:
+    def finish(self, followed: bool = True) -> list[Event]:
         events = []
         while self.scheduler.running or self.scheduler.waiting:
-            events += self.step()
+            events += self.step(followed)
         return events
 
     def _cached(self) -> set[tuple[tuple[str, ...], tuple[int, ...]]]:
@@ -169,3 +169,38 @@ def test_a_step_without_news_sends_nothing() -> None:
     run.add([1, 2, 3], most=4)
     assert run.step()
     assert run.step() and not run.step(), "only every second token completes a page"
+
+
+def test_kv_of_earlier_weights_is_gone_for_routers_though_running_requests_keep_it() -> None:
+    run = Run(pages=20)
+    kept = run.add([1, 2, 3], most=8)
+    run.step()
+    run.events.begin("second\0")
+    (cleared,) = run.hand_over(followed=False)
+    assert isinstance(cleared, AllBlocksCleared)
+    run.add([1, 2, 3, 4], salt="second\0")
+    run.add([1, 2, 3, 4], salt="second\0tenant")
+    told = run.finish(followed=False)
+    assert len(kept.tokens) == 11 and run.scheduler.cache._tree.size > 5
+    plain, salted = told
+    assert plain.extra_keys is None and salted.extra_keys == [("tenant",), None]
+    again = Run(pages=20)
+    again.add([1, 2, 3, 4])
+    assert again.finish()[0].block_hashes == plain.block_hashes, "the epoch is in no hash"
+    run.add(list(range(10, 49)), salt="second\0")
+    removed = {
+        block for e in run.finish(followed=False) if isinstance(e, BlockRemoved) for block in e.block_hashes
+    }
+    assert removed and removed <= {*plain.block_hashes, *salted.block_hashes}
+
+
+def test_clearing_makes_what_happened_before_it_in_the_step_moot() -> None:
+    run = Run(pages=20)
+    run.add([1, 2, 3, 4])
+    while run.scheduler.running or run.scheduler.waiting:
+        work = run.scheduler.schedule()
+        run.scheduler.advance(work)
+        for request, _ in work:
+            run.scheduler.finish(request)
+    run.scheduler.cache.clear()
+    assert [type(event) for event in run.hand_over()] == [AllBlocksCleared]

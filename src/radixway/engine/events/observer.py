@@ -22,11 +22,15 @@ class CacheEvents:
         self._page_size = page_size
         self._send = send
         self._digests: dict[int, bytes] = {}
-        """By page id, of every page that is in the cache."""
+        """By page id, of every page that is in the cache and that later requests can find."""
+        self._epoch = ""
         self._events: list[Event] = []
 
     def stored(self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]") -> None:
         """`pages`, which hold `tokens`, were added behind the page `parent`."""
+        if not namespace.startswith(self._epoch):
+            return
+        namespace = namespace.removeprefix(self._epoch)
         names = tuple(namespace.split("\0")) if namespace else ()
         if parent is not None:
             digest = self._digests[parent]
@@ -53,7 +57,9 @@ class CacheEvents:
 
     def removed(self, pages: Iterable[int]) -> None:
         """`pages` were evicted."""
-        hashes = [_hash(self._digests.pop(page)) for page in pages]
+        hashes = [_hash(self._digests.pop(page)) for page in pages if page in self._digests]
+        if not hashes:
+            return
         if self._events and isinstance(latest := self._events[-1], BlockRemoved):
             latest.block_hashes.extend(hashes)
         else:
@@ -62,7 +68,15 @@ class CacheEvents:
     def cleared(self) -> None:
         """Everything was dropped."""
         self._digests.clear()
-        self._events.append(AllBlocksCleared())
+        self._events = [AllBlocksCleared()]
+
+    def begin(self, epoch: str) -> None:
+        """Later requests have namespaces that begin with `epoch` and find nothing of what came before.
+
+        What earlier ones still store or lose is told no more, nor is the epoch itself a salt to anybody.
+        """
+        self._epoch = epoch
+        self.cleared()
 
     def hand_over(self) -> None:
         """A step is over: send what has happened in it, if anything has."""
