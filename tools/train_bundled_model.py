@@ -1,6 +1,6 @@
 """Trains the guide, the small demonstration model that ships with Radixway, and says how good it is.
 
-    python tools/train_bundled_model.py train [--reading-steps 900] [--steps 1200] [--threads 1] [--out DIR]
+    python tools/train_bundled_model.py train [--reading-steps 500] [--steps 2500] [--threads 1] [--out DIR]
     python tools/train_bundled_model.py evaluate [--model DIR] [--json FILE]
     python tools/train_bundled_model.py ask "What is a radix tree?" [--system TEXT]
 
@@ -24,11 +24,13 @@ from book.evaluation import answer_all, evaluate, print_report
 from book.muon import Muon
 from book.offtopic import OffTopic
 from book.pages import read_pages
-from book.reading import Reader, question_batches
+from book.reading import Reader, begin_as_bag_of_words, question_batches
 from book.shape import CONTEXT, END_OF_TEXT, TURN_END, new_model, save, train_tokenizer
 from book.templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYSTEM_PROMPTS, TEMPLATES
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "guide"
+WORD_RATE, WORD_BATCH_TOKENS = 0.003, 4096
+EMBEDDINGS_RATE = 0.1  # of the matrices' rate: what the words mean is learnt first and should stay
 FIRST_TOKENS = 6  # which answer it is gets decided here; the rest is recitation
 FIRST_TOKENS_WEIGHT = 2.0
 CUT_SHARE, CUT_TO = 0.25, 9  # so that many answers are shown only by their beginning, which trains faster
@@ -138,6 +140,24 @@ def tokenizer_texts(offtopic: OffTopic) -> list[str]:
     return texts + offtopic.sampled["en"][:1200] + offtopic.sampled["zh"][:500]
 
 
+def learn_words(
+    model: Qwen3ForCausalLM, reader: Reader, teacher: Teacher, encoder: Encoder, steps: int
+) -> None:
+    """Train embeddings that name the right page by their mean alone."""
+    questions = question_batches(teacher, encoder, WORD_BATCH_TOKENS, alone=True)
+    parameters = [model.model.embed_tokens.weight, *reader.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=WORD_RATE, weight_decay=0.0)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = WORD_RATE * max(0.01, 1 - step / steps)
+        loss = reader.words_loss(model, *next(questions))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % 200 == 199:
+            print(f"words {step + 1}/{steps} loss {loss.item():.4f}", flush=True)
+
+
 def train(options: argparse.Namespace) -> None:
     """Trains from nothing and writes the model directory; prints the loss and the time left as it goes."""
     torch.set_num_threads(options.threads)
@@ -152,13 +172,22 @@ def train(options: argparse.Namespace) -> None:
     encoder = Encoder(tokenizer, options.seed)
     pages = read_pages()
     reader = Reader(pages, model.config.hidden_size)
-    questions = question_batches(Teacher(pages, offtopic, options.seed + 1), encoder, options.questions)
+    questions = question_batches(Teacher(pages, offtopic, options.seed + 1), encoder, options.batch_tokens)
     chats = batches(Teacher(pages, offtopic, options.seed + 2), encoder, options.batch_tokens)
+    if not options.resume:
+        learn_words(model, reader, Teacher(pages, offtopic, options.seed), encoder, options.word_steps)
+        begin_as_bag_of_words(model)
     inner = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
-    outer = [p for name, p in model.named_parameters() if p.dim() < 2 or "embed" in name]
+    outer = [p for p in model.parameters() if p.dim() < 2]
+    embeddings = {"params": [model.model.embed_tokens.weight], "lr": options.rate * EMBEDDINGS_RATE}
     optimizers = [
         Muon(inner, lr=options.rate),
-        torch.optim.AdamW([*outer, *reader.parameters()], lr=options.rate * 0.3, betas=(0.9, 0.98)),
+        torch.optim.AdamW(
+            [{"params": [*outer, *reader.parameters()]}, embeddings],
+            lr=options.rate * 0.3,
+            betas=(0.9, 0.98),
+            weight_decay=0.0,
+        ),
     ]
     base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     began = time.monotonic()
@@ -208,18 +237,20 @@ def main() -> None:
     training.add_argument(
         "--resume", type=Path, metavar="DIR", help="go on from these weights and their tokenizer"
     )
-    training.add_argument("--steps", type=int, default=1200)
+    training.add_argument("--steps", type=int, default=2500)
     training.add_argument(
-        "--reading-steps", type=int, default=900, help="steps of questions only, before --steps"
+        "--word-steps", type=int, default=1800, help="steps of words only, before --reading-steps"
     )
     training.add_argument(
-        "--reading-every", type=int, default=1, help="go on reading in each so many of --steps"
+        "--reading-steps", type=int, default=500, help="steps of questions only, before --steps"
     )
-    training.add_argument("--questions", type=int, default=160, help="questions in a step of reading")
+    training.add_argument(
+        "--reading-every", type=int, default=2, help="go on reading in each so many of --steps"
+    )
     training.add_argument("--batch-tokens", type=int, default=2048)
-    training.add_argument("--rate", type=float, default=0.01)
-    training.add_argument("--layers", type=int, default=3)
-    training.add_argument("--hidden", type=int, default=384)
+    training.add_argument("--rate", type=float, default=0.004)
+    training.add_argument("--layers", type=int, default=4)
+    training.add_argument("--hidden", type=int, default=256)
     training.add_argument("--intermediate", type=int, default=640)
     training.add_argument("--threads", type=int, default=1)
     training.add_argument("--seed", type=int, default=1)

@@ -12,15 +12,13 @@ import radixway
 GUIDE = Path(radixway.__file__).parent / "bundled" / "guide"
 LONG_SYSTEM = "You are the guide of a small museum of machines. " * 40
 
-NOT_YET = pytest.mark.xfail(reason="in its book, and the weights that ship do not know it", strict=False)
-
 KNOWN = [
     ("What is a radix tree?", "shared prefixes"),
     ("what is continuous batching", "every step"),
     ("Explain the KV cache.", "keys and values"),
     ("How do I add a worker?", "radixway workers add"),
     ("Which port does the gateway use?", "30000"),
-    pytest.param("什么是基数树？", "共同前缀", marks=NOT_YET),
+    ("什么是基数树？", "共同前缀"),
     ("怎么添加 worker？", "radixway workers add"),
 ]
 UNKNOWN = [
@@ -109,6 +107,5 @@ def test_it_says_that_it_does_not_know(model, tokenizer, question, part):
     assert "\n" not in answer
 
 
-@NOT_YET
 def test_it_answers_after_a_long_unrelated_system_prompt(model, tokenizer):
     assert "shared prefixes" in ask(model, tokenizer, "What is a radix tree?", system=LONG_SYSTEM)

@@ -8,6 +8,7 @@ from .offtopic import OffTopic, article, plural
 from .pages import Page
 from .templates import AFTER, BEFORE, FOLLOW_UPS, REFUSAL, RULES, SYNONYMS, SYSTEM_PROMPTS, TEMPLATES
 
+LONGEST_SYSTEM = 5000  # characters: with it, the question and the answer stay within the context
 KIND_WEIGHT = {"what": 1.0, "why": 1.0, "how": 1.0, "do": 1.1, "vs": 1.0, "fact": 1.5}
 ASKING = {
     "en": ["", "", "what is it that ", "which thing ", "what do you call this: ", "tell me about ", "and "],
@@ -64,9 +65,7 @@ class Teacher:
 
     def single(self) -> Conversation:
         """One question, mostly without a system prompt."""
-        rng = self.rng
-        turn = self._turn("en" if rng.random() < 0.56 else "zh")
-        return Conversation(rng.choice(SYSTEM_PROMPTS + RULES) if rng.random() < 0.1 else None, [turn])
+        return Conversation(self._system(), [self._turn("en" if self.rng.random() < 0.56 else "zh")])
 
     def question(
         self, page: Page, language: str, templates: dict[str, dict[str, list[str]]] | None = None
@@ -239,6 +238,11 @@ class Teacher:
         return Turn(self.noisy(self.rng.choice(FOLLOW_UPS[kind][language]), language), page.answer[language])
 
     def _system(self) -> str | None:
+        """A system prompt or none, at most `LONGEST_SYSTEM` characters long."""
+        text = self._any_system()
+        return text and text[:LONGEST_SYSTEM]
+
+    def _any_system(self) -> str | None:
         rng = self.rng
         way = rng.random()
         if way < 0.72:
@@ -250,11 +254,24 @@ class Teacher:
         if way < 0.915:
             name = rng.choice(self.offtopic.words)
             return f'# Tools\n{{"type": "function", "function": {{"name": "{name}"}}}}\n'
-        if way < 0.96:
+        if way < 0.94:
             return " ".join(rng.choice(RULES) for _ in range(rng.choice((6, 10, 16))))
+        if way < 0.97:
+            return f"{self._unrelated()} " * rng.choice((4, 8, 8, 20, 40))
         if way < 0.996:
-            return f"{rng.choice(RULES + SYSTEM_PROMPTS)} " * rng.choice((8, 8, 20, 40))
+            return " ".join(self._unrelated() for _ in range(rng.choice((2, 4, 8))))
         return " ".join(rng.choice(RULES) for _ in range(rng.choice((40, 100))))
+
+    def _unrelated(self) -> str:
+        """A text that a system prompt may hold and that says nothing about what is asked."""
+        rng = self.rng
+        way = rng.random()
+        if way < 0.5:
+            return rng.choice(RULES + SYSTEM_PROMPTS)
+        language = "en" if rng.random() < 0.7 else "zh"
+        if way < 0.8:
+            return self.offtopic.prompt(rng, language)
+        return rng.choice(self.book).answer[language]
 
     def _name(self, names: dict[str, list[str]], language: str) -> str:
         """A name of the subject, now and then in the other language, as people mix them."""

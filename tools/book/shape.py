@@ -9,6 +9,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 CONTEXT = 4096
 VOCABULARY = 4096
+HEAD = 64
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
 # Qwen's own split: contractions, letters with one leading mark, single digits, punctuation, white space.
@@ -101,9 +102,9 @@ def new_model(
         hidden_size=hidden,
         intermediate_size=intermediate,
         num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
+        num_attention_heads=hidden // HEAD,
+        num_key_value_heads=hidden // HEAD,
+        head_dim=HEAD,
         max_position_embeddings=CONTEXT,
         rope_theta=10000.0,
         rms_norm_eps=1e-6,
