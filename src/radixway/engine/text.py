@@ -72,7 +72,7 @@ class StopStrings:
             end, start, self.matched = min(found)
             self._held = ""
             return text[: end if self._include else start]
-        decided = min([len(text), *(_undecided_from(text, stop) for stop in self._stops)])
+        decided = min([len(text), *(undecided_from(text, stop) for stop in self._stops)])
         self._held = text[decided:]
         self._early = max(0, self._early - decided)
         return text[:decided]
@@ -83,7 +83,7 @@ class StopStrings:
         return held
 
 
-def _undecided_from(text: str, stop: str) -> int:
+def undecided_from(text: str, stop: str) -> int:
     """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):

@@ -1,0 +1,72 @@
+"""What a parser makes of an answer's text, and what all parsers need: to hold back what is undecided."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from radixway.engine.text import undecided_from
+
+
+@dataclass(slots=True, frozen=True)
+class Text:
+    """Content of the message."""
+
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """A tool call begins; its arguments follow."""
+
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class Arguments:
+    """More of the arguments (JSON) of the call that began last."""
+
+    text: str
+
+
+Part: TypeAlias = Text | Call | Arguments
+
+
+class CallParser(Protocol):
+    """Finds tool calls in a text that comes in pieces; how it is divided changes nothing."""
+
+    def push(self, text: str) -> list[Part]:
+        """What is certain now."""
+
+    def finish(self) -> list[Part]:
+        """What was still held back; no more text will come."""
+
+
+class Prose:
+    """Text up to a marker: gives out what is neither a beginning of one nor space that may precede one."""
+
+    def __init__(self, markers: Sequence[str]) -> None:
+        self._markers = tuple(markers)
+        self._held = ""
+        self.space = ""
+
+    def push(self, text: str) -> tuple[str, str | None, str]:
+        """Text that is certain, the marker that ended it (None: none yet) and what comes after the marker.
+
+        The space before a marker is not in the text but in `space`.
+        """
+        text = self._held + text
+        found = [(at, marker) for marker in self._markers if (at := text.find(marker)) >= 0]
+        if found:
+            at, marker = min(found)
+            before = text[:at].rstrip()
+            self._held, self.space = "", text[len(before) : at]
+            return before, marker, text[at + len(marker) :]
+        certain = min([len(text), *(undecided_from(text, marker) for marker in self._markers)])
+        certain = len(text[:certain].rstrip())
+        self._held = text[certain:]
+        return text[:certain], None, ""
+
+    def take(self) -> str:
+        """What is held back, if no marker is to be looked for any longer."""
+        held, self._held = self._held, ""
+        return held

@@ -1,0 +1,154 @@
+"""How the answers of a request are read: thinking first, then content and tool calls."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from radixway.engine.server.parsers.marked import HermesCalls, Llama3Calls, MistralCalls
+from radixway.engine.server.parsers.parts import Arguments, Call, CallParser, Part
+from radixway.engine.server.parsers.pythonic import PythonicCalls
+from radixway.engine.server.parsers.thinking import CLOSES, OPENS, Place, Thinking
+
+ToolFamily = Literal["hermes", "llama3", "mistral", "pythonic"]
+ThinkingStyle = Literal["qwen3", "deepseek_r1"]
+
+_PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
+    "hermes": HermesCalls,
+    "llama3": Llama3Calls,
+    "mistral": MistralCalls,
+    "pythonic": PythonicCalls,
+}
+MARKERS: dict[ToolFamily, tuple[str, ...]] = {
+    "hermes": ("<tool_call>", "</tool_call>"),
+    "llama3": ("<|python_tag|>",),
+    "mistral": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+    "pythonic": (),
+}
+"""What must be in the text for the parser to see it, even where it is a special token."""
+
+
+def tool_family(template: str) -> ToolFamily | None:
+    """How a model with this chat template writes tool calls; None if in no way that is known here."""
+    if "<tool_call>" in template and "<function=" not in template and "<arg_key>" not in template:
+        return "hermes"
+    if "[TOOL_CALLS]" in template:
+        return "mistral"
+    if "func_name1(params_name1=" in template:
+        return "pythonic"
+    if "<|python_tag|>" in template or ("Environment: ipython" in template and '"parameters"' in template):
+        return "llama3"
+    return None
+
+
+def thinking_style(template: str) -> ThinkingStyle | None:
+    """Whether a model with this chat template thinks, and whether its answers say where that begins."""
+    if OPENS in template:
+        return "qwen3"
+    return "deepseek_r1" if CLOSES in template else None
+
+
+def thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> Place:
+    """Where the answer to this prompt begins; `continued` is what of the message is there already."""
+    if style is None:
+        return "after"
+    if continued is not None:
+        return "inside" if continued.rfind(OPENS) > continued.rfind(CLOSES) else "after"
+    prompt = prompt.rstrip()
+    if prompt.endswith(OPENS):
+        return "inside"
+    if prompt.endswith(CLOSES):
+        return "after"
+    return "before" if style == "qwen3" else "inside"
+
+
+@dataclass(slots=True)
+class CallDelta:
+    """What is added to one tool call; id and name come with its first part."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class Delta:
+    """What is added to a message."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[CallDelta] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.reasoning or self.content or self.calls)
+
+
+@dataclass(slots=True, frozen=True)
+class Reading:
+    """How to read each answer of a request."""
+
+    place: Place = "after"
+    tools: ToolFamily | None = None
+    most_calls: int | None = None
+    """More calls than these are passed over (`parallel_tool_calls: false`)."""
+
+    def reader(self) -> "AnswerReader":
+        """A reader at the beginning of an answer."""
+        return AnswerReader(self)
+
+
+class AnswerReader:
+    """Reads one answer, in whatever pieces it comes."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._thinking = None if reading.place == "after" else Thinking(reading.place)
+        self._calls = None if reading.tools is None else _PARSERS[reading.tools]()
+        self._most_calls = reading.most_calls
+        self._short_ids = reading.tools == "mistral"
+        self._begun = 0
+
+    @property
+    def called(self) -> bool:
+        """Whether a tool call has begun."""
+        return self._begun > 0
+
+    def push(self, text: str, *, last: bool) -> Delta:
+        """What is certain of the message now; all of it after the `last` piece."""
+        delta = Delta()
+        if self._thinking is not None:
+            delta.reasoning, text = self._thinking.push(text)
+            if last:
+                reasoning, rest = self._thinking.finish()
+                delta.reasoning += reasoning
+                text += rest
+        if self._calls is None:
+            delta.content = text
+            return delta
+        parts = self._calls.push(text)
+        for part in [*parts, *self._calls.finish()] if last else parts:
+            self._add(delta, part)
+        return delta
+
+    def _add(self, delta: Delta, part: Part) -> None:
+        if isinstance(part, Call):
+            self._begun += 1
+        if (
+            self._most_calls is not None
+            and self._begun > self._most_calls
+            and isinstance(part, Call | Arguments)
+        ):
+            return
+        match part:
+            case Call(name):
+                delta.calls.append(CallDelta(self._begun - 1, self._new_id(), name))
+            case Arguments(text):
+                if not delta.calls or delta.calls[-1].index != self._begun - 1:
+                    delta.calls.append(CallDelta(self._begun - 1))
+                delta.calls[-1].arguments += text
+            case _:
+                delta.content += part.text
+
+    def _new_id(self) -> str:
+        """Mistral's templates take ids of nine characters only."""
+        return uuid.uuid4().hex[:9] if self._short_ids else f"call_{uuid.uuid4().hex[:24]}"
