@@ -23,6 +23,11 @@ class EngineConfig(BaseModel):
     weight_version: str = "default"
     """Named in every answer's metadata, so that a trainer knows which policy produced a token."""
 
+    tool_parser: Literal["auto", "none", "hermes", "llama3", "mistral", "pythonic"] = "auto"
+    """How the model writes tool calls; `auto` reads it from the chat template."""
+    reasoning_parser: Literal["auto", "none", "qwen3", "deepseek_r1"] = "auto"
+    """How the model thinks: `deepseek_r1` begins inside its thinking, `qwen3` says when it begins."""
+
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the device computes in it natively, float32 elsewhere."""

@@ -147,7 +147,35 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"structured_outputs": {"grammar": "start: ("}}, "structured_outputs.grammar"),
         ({"tools": [{}]}, "tools[0]"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]},
+            "tools[0].function.parameters",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "strict": "yes"}}]},
+            "tools[0].function.strict",
+        ),
+        (
+            {
+                "tools": [
+                    {"type": "function", "function": {"name": "f"}},
+                    {"type": "function", "function": {"name": "g", "parameters": {"type": "thing"}}},
+                ],
+                "tool_choice": "required",
+            },
+            "tools[1].function.parameters",
+        ),
         ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "any", "tools": [{"type": "function", "function": {"name": "f"}}]}, "tool_choice"),
+        (
+            {
+                "tool_choice": {"type": "function", "function": {"name": "g"}},
+                "tools": [{"type": "function", "function": {"name": "f"}}],
+            },
+            "tool_choice",
+        ),
+        ({"tool_choice": 5}, "tool_choice"),
         ({"chat_template": "{{ 1 }}"}, "chat_template"),
         ({"chat_template_kwargs": {"messages": []}}, "messages"),
         ({"add_generation_prompt": True, "continue_final_message": True}, "messages"),

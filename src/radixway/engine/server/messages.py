@@ -1,4 +1,4 @@
-"""Chat messages and tools as clients send them, checked and in the form that chat templates read."""
+"""Chat messages as clients send them, checked and in the form that chat templates read."""
 
 import json
 from collections.abc import Sequence
@@ -33,20 +33,6 @@ def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bo
             raise _wrong(f"{place}.content", "is missing", code="missing_field")
         checked.append(message)
     return checked
-
-
-def template_tools(tools: Sequence[dict[str, Any]] | None, tool_choice: Any) -> list[dict[str, Any]] | None:
-    """The tools a template is shown. Raises BadBody (400) for a malformed one or a forced choice."""
-    if tool_choice not in (None, "auto", "none"):
-        message = "tool_choice other than auto and none is not supported"
-        raise BadBody(message, param="tool_choice", code="unsupported")
-    for index, tool in enumerate(tools or ()):
-        function = tool.get("function")
-        if tool.get("type") != "function" or not isinstance(function, dict):
-            raise _wrong(f"tools[{index}]", 'must be {"type": "function", "function": {…}}')
-        if not isinstance(function.get("name"), str):
-            raise _wrong(f"tools[{index}].function.name", "must be a string")
-    return list(tools) if tools and tool_choice != "none" else None
 
 
 def _content(content: Any, place: str) -> str | list[dict[str, Any]] | None:

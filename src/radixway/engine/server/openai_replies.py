@@ -28,11 +28,29 @@ class Usage(msgspec.Struct):
     prompt_tokens_details: PromptTokensDetails
 
 
+class FunctionCall(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The function a tool call names, and its arguments as JSON; in a stream, more of them."""
+
+    name: str | UnsetType = UNSET
+    arguments: str
+
+
+class ToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A tool call; in a stream, what is added to the one with this index."""
+
+    index: int | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    function: FunctionCall
+
+
 class ChatMessage(msgspec.Struct, omit_defaults=True):
     """The assistant's message, or in a stream what is added to it."""
 
     role: str | UnsetType = UNSET
-    content: str | UnsetType = UNSET
+    content: str | UnsetType | None = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCall] | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, kw_only=True):

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from radixway.engine.request import SamplingParams
-from radixway.engine.server.chat import ChatBody, chat_prompt_ids
+from radixway.engine.server.chat_body import ChatBody, chat_prompt
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import wire_names
@@ -65,7 +65,7 @@ async def _prefix_ids(service: Service, body: PrefetchBody, given: str, body_byt
     if given == "messages":
         if body.add_generation_prompt is None:
             body.add_generation_prompt = False
-        return await chat_prompt_ids(service, body, body_bytes=body_bytes)
+        return (await chat_prompt(service, body, body_bytes=body_bytes)).ids
     prompt = body.text if body.text is not None else body.input_ids or []
     (ids,) = await prompt_ids(service, [prompt], param=given)
     return ids

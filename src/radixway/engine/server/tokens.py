@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.server.chat import ChatBody, chat_prompt_ids
+from radixway.engine.server.chat_body import ChatBody, chat_prompt
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.prompts import prompt_ids, split_prompts
 from radixway.engine.server.service import Service
@@ -45,7 +45,7 @@ async def tokenize(service: Service, exchange: Exchange, raw: bytes) -> None:
     body = read_json(_tokenize_decoder, raw)
     service.check_model(body.model)
     if body.prompt is None:
-        all_ids = [await chat_prompt_ids(service, body, body_bytes=len(raw), must_fit=False)]
+        all_ids = [(await chat_prompt(service, body, body_bytes=len(raw), must_fit=False)).ids]
     elif body.prompt == "":  # nothing to generate from, but it has a number of tokens
         all_ids = [service.tokenizer.encode("", add_special_tokens=body.add_special_tokens is not False)]
     else:

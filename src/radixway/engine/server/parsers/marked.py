@@ -98,7 +98,7 @@ class HermesCalls(MarkedCalls):
 
 
 class Llama3Calls(MarkedCalls):
-    """`{"name": …, "parameters": {…}}`, with or without `<|python_tag|>` before it; several, with `;` between."""
+    """`{"name": …, "parameters": {…}}`, with or without `<|python_tag|>` before; `;` between several."""
 
     def __init__(self) -> None:
         super().__init__(["<|python_tag|>"])

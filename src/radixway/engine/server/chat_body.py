@@ -1,0 +1,74 @@
+"""The body of a chat completion, and the prompt it makes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.engine.server.messages import template_messages
+from radixway.engine.server.sampling import SamplingBody, unsupported
+from radixway.engine.server.service import Service
+from radixway.engine.server.tools import tool_use
+from radixway.web import BadBody
+
+
+class ChatBody(SamplingBody, kw_only=True):
+    """The request."""
+
+    messages: list[dict[str, Any]] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: Any = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    separate_reasoning: bool | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class ChatPrompt:
+    """A conversation as the model reads it."""
+
+    text: str
+    ids: list[int]
+
+
+async def chat_prompt(
+    service: Service, body: ChatBody, *, body_bytes: int, must_fit: bool = True
+) -> ChatPrompt:
+    """The conversation through the template.
+
+    Raises BadBody (400) or TemplateError for what cannot be said so, and for a conversation too long for the
+    context, unless it need not fit.
+    """
+    if body.messages is None:
+        raise BadBody("messages: missing", param="messages", code="missing_field")
+    if body.chat_template is not None:
+        raise unsupported("chat_template", "in a request")
+    tokenizer = service.tokenizer
+    template = tokenizer.chat_templates.get("default")
+    knows_developer = template is not None and "developer" in template.source
+    messages = template_messages(body.messages, knows_developer=knows_developer)
+    tools = tool_use(body.tools, body.tool_choice).shown
+    continues = bool(body.continue_final_message)
+    add_generation_prompt = (
+        not continues if body.add_generation_prompt is None else body.add_generation_prompt
+    )
+
+    def render_and_encode() -> ChatPrompt:
+        text = tokenizer.render(
+            messages,
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continues,
+            arguments=body.chat_template_kwargs,
+        )
+        if must_fit:
+            service.check_length(text, "messages")
+        return ChatPrompt(text, tokenizer.encode(text, add_special_tokens=False))
+
+    prompt = await service.off_the_loop(render_and_encode, characters=body_bytes)
+    service.check_token_ids(prompt.ids, "messages")
+    return prompt

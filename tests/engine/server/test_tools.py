@@ -1,0 +1,241 @@
+"""Tool calls and thinking in chat completions, as the `openai` SDK sees them."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tokenizers import AddedToken
+
+from engine.server.scripted_engine import ScriptedEngine
+from engine.server.served import Served, serving
+from radixway.config.engine import EngineConfig
+from radixway.engine.server import build_app
+from radixway.tokenizer import ChatTemplate
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MODEL = "radixway-guide"
+HI: list[Any] = [{"role": "user", "content": "What is the weather?"}]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather in a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "maxLength": 10},
+                "days": {"type": "integer", "maximum": 9},
+            },
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+TIME = {"type": "function", "function": {"name": "get_time"}}
+TOOLS: list[Any] = [WEATHER, TIME]
+CALLS = (
+    "I will look.\n"
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "北京", "days": 2}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
+)
+THINKING_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+
+
+class Says(ScriptedEngine):
+    """Answers with whatever `say` was told, in a context of 1024 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model_info = replace(self.model_info, context_length=1024)
+
+    def say(self, text: str) -> None:
+        self.reset()
+        self.script = self.tokenizer.encode(text, add_special_tokens=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def says() -> AsyncIterator[Served]:
+    """A scripted engine whose template calls tools as Qwen's and does not think."""
+    engine = Says()
+    async with serving(build_app(engine, engine.tokenizer, engine.config)) as served:
+        yield served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def thinks() -> AsyncIterator[Served]:
+    """A scripted engine whose template thinks; `<think>` and `</think>` are special tokens of it."""
+    engine = Says()
+    engine.tokenizer.backend.add_special_tokens(
+        [AddedToken(t, special=True) for t in ("<think>", "</think>")]
+    )
+    engine.tokenizer.special_ids |= {engine.tokenizer.backend.token_to_id(t) for t in ("<think>", "</think>")}
+    engine.model_info = replace(engine.model_info, vocab_size=engine.tokenizer.size)
+    engine.tokenizer.chat_templates["default"] = ChatTemplate(THINKING_TEMPLATE)
+    async with serving(build_app(engine, engine.tokenizer, EngineConfig(tool_parser="hermes"))) as served:
+        yield served
+
+
+async def streamed(served: Served, **fields: Any) -> tuple[dict[str, Any], list[Any]]:
+    """What the chunks of a stream add up to, and the chunks."""
+    stream = await served.openai.chat.completions.create(model=MODEL, messages=HI, stream=True, **fields)
+    chunks = [chunk async for chunk in stream]
+    message: dict[str, Any] = {"content": "", "reasoning": "", "calls": [], "finish": None}
+    for choice in (chunk.choices[0] for chunk in chunks if chunk.choices):
+        message["content"] += choice.delta.content or ""
+        message["reasoning"] += (choice.delta.model_extra or {}).get("reasoning_content", "")
+        message["finish"] = choice.finish_reason or message["finish"]
+        for call in choice.delta.tool_calls or []:
+            if call.id is not None:
+                assert call.index == len(message["calls"]) and call.type == "function"
+                message["calls"].append([call.function.name, ""])
+            message["calls"][call.index][1] += call.function.arguments or ""
+    return message, chunks
+
+
+async def test_calls_come_as_tool_calls(says: Served) -> None:
+    says.engine.say(CALLS)
+    reply = await says.openai.chat.completions.create(model=MODEL, messages=HI, tools=TOOLS)
+    choice = reply.choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("I will look.", "tool_calls")
+    weather, time = choice.message.tool_calls or []
+    assert (weather.type, weather.function.name) == ("function", "get_weather")
+    assert json.loads(weather.function.arguments) == {"city": "北京", "days": 2}
+    assert (time.function.name, time.function.arguments) == ("get_time", "{}")
+    assert weather.id != time.id
+    prompt = says.engine.tokenizer.decode(says.engine.submitted[0][0], skip_special_tokens=False)
+    assert '"name": "get_weather"' in prompt
+
+
+async def test_a_stream_gives_ids_and_names_first_and_arguments_in_pieces(says: Served) -> None:
+    says.engine.say(CALLS)
+    message, chunks = await streamed(says, tools=TOOLS, stream_options={"include_usage": True}, logprobs=True)
+    assert message["content"] == "I will look." and message["finish"] == "tool_calls"
+    assert message["calls"] == [["get_weather", '{"city": "北京", "days": 2}'], ["get_time", "{}"]]
+    assert not any("<" in (c.choices[0].delta.content or "") for c in chunks if c.choices)
+    pieces = [c for c in chunks if c.choices and c.choices[0].delta.tool_calls]
+    assert len(pieces) > 4, "the arguments come as they are written"
+    tokens = [e for c in chunks if c.choices and c.choices[0].logprobs for e in c.choices[0].logprobs.content]
+    assert len(tokens) == chunks[-1].usage.completion_tokens == len(says.engine.script) + 1
+
+
+async def test_without_tools_or_with_none_of_them_wanted_the_text_is_left_alone(says: Served) -> None:
+    for fields in ({}, {"tools": TOOLS, "tool_choice": "none"}):
+        says.engine.say(CALLS)
+        choice = (await says.openai.chat.completions.create(model=MODEL, messages=HI, **fields)).choices[0]
+        assert (choice.message.content, choice.message.tool_calls) == (CALLS, None)
+        assert choice.finish_reason == "stop"
+        prompt = says.engine.tokenizer.decode(says.engine.submitted[0][0])
+        assert "get_weather" not in prompt
+
+
+async def test_without_parallel_calls_the_first_is_given_out(says: Served) -> None:
+    says.engine.say(CALLS)
+    message, _ = await streamed(says, tools=TOOLS, parallel_tool_calls=False)
+    assert [name for name, _ in message["calls"]] == ["get_weather"]
+
+
+async def test_a_call_cut_off_ends_by_length(says: Served) -> None:
+    says.engine.say(CALLS)
+    most = len(says.engine.tokenizer.encode(CALLS[: CALLS.index(', "days"')], add_special_tokens=False))
+    message, _ = await streamed(says, tools=TOOLS, max_tokens=most)
+    assert message["finish"] == "length"
+    assert message["calls"] == [["get_weather", '{"city": "北京"']]
+
+
+async def test_calls_and_results_go_through_the_template(says: Served) -> None:
+    says.engine.say(CALLS)
+    first = await says.openai.chat.completions.create(model=MODEL, messages=HI, tools=TOOLS)
+    message = first.choices[0].message
+    calls = message.tool_calls or []
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "sunny"} for call in calls]
+    await says.openai.chat.completions.create(model=MODEL, messages=[*HI, message, *results], tools=TOOLS)
+    prompt = says.engine.tokenizer.decode(says.engine.submitted[-1][0])
+    assert CALLS in prompt and prompt.count("sunny") == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thinking_is_split_off(thinks: Served, stream: bool) -> None:
+    thinks.engine.say("<think>\nRain, I guess.\n</think>\n\nIt rains.")
+    if stream:
+        message, _ = await streamed(thinks)
+        assert (message["reasoning"], message["content"]) == ("Rain, I guess.", "It rains.")
+        return
+    reply = (await thinks.chat()).json()["choices"][0]
+    assert reply["message"] == {
+        "role": "assistant",
+        "content": "It rains.",
+        "reasoning_content": "Rain, I guess.",
+    }
+
+
+async def test_thinking_comes_before_calls(thinks: Served) -> None:
+    thinks.engine.say(f"<think>\nHm.\n</think>\n\n{CALLS}")
+    message, _ = await streamed(thinks, tools=TOOLS)
+    assert (message["reasoning"], message["content"]) == ("Hm.", "I will look.")
+    assert len(message["calls"]) == 2
+
+
+async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) -> None:
+    thinks.engine.say("It <think>rains.")
+    reply = (await thinks.chat(chat_template_kwargs={"enable_thinking": False})).json()
+    assert reply["choices"][0]["message"]["content"] == "It rains."  # special tokens are left out of text
+    thinks.engine.say("<think>\nHm.\n</think>\n\nYes.")
+    reply = (await thinks.chat(separate_reasoning=False, skip_special_tokens=False)).json()
+    message = reply["choices"][0]["message"]
+    assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and "reasoning_content" not in message
+
+
+# With the bundled model, which has never seen a tool: what is required is enforced.
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("required", {"get_weather", "get_time"}),
+        ({"type": "function", "function": {"name": "get_time"}}, {"get_time"}),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_required_calls_are_enforced(guide: Served, choice: Any, names: set[str], stream: bool) -> None:
+    fields: Any = {"tools": TOOLS, "tool_choice": choice, "temperature": 1.5, "seed": 3, "max_tokens": 150}
+    if stream:
+        message, _ = await streamed(guide, **fields)
+        calls, content, finish = message["calls"], message["content"], message["finish"]
+    else:
+        reply = await guide.openai.chat.completions.create(model=MODEL, messages=HI, **fields)
+        message = reply.choices[0].message
+        calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or []]
+        content, finish = message.content or "", reply.choices[0].finish_reason
+    assert calls and {name for name, _ in calls} <= names and not content
+    assert finish == "tool_calls"
+    for name, arguments in calls:
+        parsed = json.loads(arguments)
+        assert set(parsed) <= {"city", "days"} if name == "get_weather" else parsed == {}
+
+
+async def test_a_json_answer_or_a_call_where_both_are_possible(guide: Served) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": ["sun", "rain"]}}}
+    for bias, wanted in ((-100, "answer"), (100, "call")):
+        first = guide.app.service.tokenizer.encode("<tool_call>", add_special_tokens=False)[0]
+        reply = await guide.openai.chat.completions.create(
+            model=MODEL,
+            messages=HI,
+            tools=[TIME],
+            parallel_tool_calls=False,
+            response_format=form,
+            logit_bias={str(first): bias},
+            max_tokens=60,
+        )
+        message = reply.choices[0].message
+        if wanted == "answer":
+            assert message.content in ('"sun"', '"rain"') and not message.tool_calls
+        else:
+            assert message.content is None and message.tool_calls
