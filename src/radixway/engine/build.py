@@ -7,10 +7,11 @@ from radixway.engine.architecture import Architecture, read_architecture
 from radixway.engine.attention import best_attention
 from radixway.engine.cache import PrefixCache
 from radixway.engine.core import Core, TextFactory
+from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError
 from radixway.engine.events import CacheEvents
 from radixway.engine.info import ModelInfo
-from radixway.engine.load import Checkpoint, Dummy, Progress, find_model, load_model
+from radixway.engine.load import Checkpoint, Dummy, find_model, load_model
 from radixway.engine.machine import choose_device, choose_dtype, free_memory
 from radixway.engine.pool import KVStore, PagePool
 from radixway.engine.runner import Runner

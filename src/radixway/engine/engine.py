@@ -21,12 +21,12 @@ from torch import Tensor
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.core import TextFactory
+from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
 from radixway.engine.events import CacheEvents, Publisher, PublisherInfo
 from radixway.engine.generation import Event, Generation, send
 from radixway.engine.inbox import Inbox
 from radixway.engine.info import EngineStats, ModelInfo
-from radixway.engine.load import Progress
 from radixway.engine.machine import usable_cores
 from radixway.engine.model import Model
 from radixway.engine.request import Output, Request, SamplingParams

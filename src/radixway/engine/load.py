@@ -12,15 +12,11 @@ from torch import Tensor
 
 import radixway.bundled
 from radixway.engine.architecture import Architecture
+from radixway.engine.download import Progress, download
 from radixway.engine.errors import BrokenCheckpoint, ModelNotFound
 from radixway.engine.linear import PACK_PARAMETERS, Linear
 from radixway.engine.model import Layer, Model
 from radixway.engine.rope import Rope
-
-Progress = Callable[[str, float], None]
-"""Told (what is being done, share done in [0, 1]) while a model loads."""
-
-HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
 
 
 def find_model(model: str, revision: str | None = None, progress: Progress | None = None) -> Path:
@@ -35,16 +31,7 @@ def find_model(model: str, revision: str | None = None, progress: Progress | Non
         return path
     if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
         raise ModelNotFound(model)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    if progress:
-        progress(f"downloading {model}", 0.0)
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        why = f"no such directory, and the hub did not give it: {str(error).splitlines()[0]}"
-        raise ModelNotFound(model, why) from error
+    return download(model, revision, progress)
 
 
 def load_model(

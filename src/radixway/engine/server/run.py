@@ -159,12 +159,11 @@ class _ProgressLog:
     """Logs each stage of loading when it begins and at every further quarter."""
 
     def __init__(self) -> None:
-        self._what = ""
-        self._next_share = 0.0
+        self._next_share: dict[str, float] = {}
 
     def __call__(self, what: str, share: float) -> None:
-        if what != self._what or share >= self._next_share:
-            self._what, self._next_share = what, share + 0.25
+        if share >= self._next_share.get(what, 0.0):
+            self._next_share[what] = share + 0.25
             log.info("%s: %d %%", what, round(100 * share))
 
 

@@ -6,8 +6,8 @@ import torch
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.architecture import Architecture
+from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError
-from radixway.engine.load import Progress
 from radixway.engine.machine import free_memory
 from radixway.engine.pool import KVStore
 from radixway.engine.tiers.disk import Fingerprint, open_disk, weights_identity

@@ -1,0 +1,118 @@
+"""A model from the hub: into its cache, or from there, and how far that is."""
+
+import threading
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from radixway.engine.errors import ModelNotFound
+
+Progress = Callable[[str, float], None]
+"""Told (what is being done, share done in [0, 1]) while a model loads."""
+
+HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model", "*.txt"]
+
+
+def download(model: str, revision: str | None, progress: Progress | None = None) -> Path:
+    """The local directory of a hub id; what is not in the cache is fetched. Raises `ModelNotFound`.
+
+    Two stages are told side by side, of the bytes and of the files that are missing. What `progress` raises
+    ends the download; what has come stays for the next try.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    def snapshot(**options: Any) -> Any:
+        return snapshot_download(model, revision=revision, allow_patterns=HUB_FILES, **options)
+
+    if progress:
+        progress(f"looking for {model}", 0.0)
+    try:
+        missing = _missing(snapshot) if progress else []
+        if not progress or not missing:
+            return Path(snapshot())
+        meter = _Meter(model, missing, progress)
+        path = Path(snapshot(tqdm_class=_bars(meter)))
+        meter.finished()
+        return path
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        why = f"no such directory, and the hub did not give it: {str(error).splitlines()[0]}"
+        raise ModelNotFound(model, why) from error
+
+
+def _missing(snapshot: Callable[..., Any]) -> list[int]:
+    """Bytes of each file that is not in the cache; none where the hub cannot be asked."""
+    from huggingface_hub.errors import DryRunError
+
+    try:
+        files = snapshot(dry_run=True, tqdm_class=_bars(None))
+    except DryRunError:
+        return []
+    return [file.file_size or 0 for file in files if file.will_download]
+
+
+class _Meter:
+    """Adds up what the hub's progress bars are told, from several threads."""
+
+    def __init__(self, model: str, missing: list[int], progress: Progress) -> None:
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._totals = {"bytes": sum(missing), "files": len(missing)}
+        self._names = {
+            "bytes": f"downloading {model}: {_size(sum(missing))}",
+            "files": f"downloading {model}: {len(missing)} file{'s' * (len(missing) > 1)}",
+        }
+        self._told = {"bytes": 0.0, "files": 0.0}
+        for name in self._names.values():
+            progress(name, 0.0)
+
+    @property
+    def files(self) -> int:
+        """How many are to come."""
+        return self._totals["files"]
+
+    def reached(self, unit: str, done: float) -> None:
+        """So many bytes or files are there. Tells of it when that is a further percent."""
+        with self._lock:
+            total = self._totals[unit]
+            share = min(1.0, done / total) if total else 1.0
+            if share >= min(1.0, self._told[unit] + 0.01) and share > self._told[unit]:
+                self._told[unit] = share
+                self._progress(self._names[unit], share)
+
+    def finished(self) -> None:
+        """All is there, also what the bars were not told of."""
+        for unit, total in self._totals.items():
+            self.reached(unit, total)
+
+
+def _bars(meter: _Meter | None) -> type[Any]:
+    """The class of progress bars that the hub's client is given: they show nothing, and tell the meter."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    class Bar(tqdm):  # type: ignore[misc]
+        """One of the client's bars: bytes on the wire, bytes on disk, or files, cached ones included."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._unit = "bytes" if options.get("unit") == "B" else "files"
+            super().__init__(*args, **{**options, "file": StringIO(), "mininterval": 1e9})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            shown: bool | None = super().update(n)
+            if meter is not None:
+                cached = (self.total or 0) - meter.files if self._unit == "files" else 0
+                meter.reached(self._unit, self.n - cached)
+            return shown
+
+    return Bar
+
+
+def _size(count: int) -> str:
+    """1234567 as 1.2 MB."""
+    size, unit = float(count), "bytes"
+    for larger in ("KB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.1f} {unit}" if unit != "bytes" else f"{count} bytes"
