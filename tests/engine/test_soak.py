@@ -1,21 +1,21 @@
-"""Ten thousand requests through a pool far too small, with aborts: no page is lost, and no token is wrong.
+"""Ten thousand requests through a pool far too small, with aborts and new weights: nothing is lost or wrong.
 
 To have it cover something more: options of the engine go into `SETTINGS`; what may happen between two steps
 becomes a method of `Soak`, with its probability in `Soak.happenings`.
 """
 
 from array import array
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from engine.conftest import Reference
 from engine.driving import finish, last_logits, random_tokens, submit, tiny_core
+from engine.policies import Policies
 from radixway.engine.core import Core
 from radixway.engine.request import Request, SamplingParams
+from radixway.engine.weights import DiskWeights
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "pages of 1, lpm, lru": {"page_size": 1, "kv_tokens": 256},
@@ -29,6 +29,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 OFF = {"radix_cache": False, "kv_tokens": 64 * 256, "max_running": 64, "max_batch_tokens": 512}
 """The engine that tells what is right."""
 
+VERSIONS = 2
+"""Of the weights; which one a token is from, the request says."""
+
 LONGEST_PROMPT, LONGEST_ANSWER = 96, 60
 TIE = 1e-4
 """Logits closer than this may change places with another order of summation."""
@@ -37,8 +40,11 @@ TIE = 1e-4
 class Soak:
     """Random traffic for one engine, always the same for the same seed."""
 
-    def __init__(self, core: Core, requests: int, seed: int = 0) -> None:
+    def __init__(self, core: Core, policies: Policies, requests: int, seed: int = 0) -> None:
         self.core = core
+        self.models = [
+            DiskWeights(str(policies.path(version))).load(core.runner.model) for version in range(VERSIONS)
+        ]
         self.unsent = requests
         self.sent: list[Request] = []
         self.alive: dict[str, Request] = {}
@@ -49,13 +55,16 @@ class Soak:
             (0.05, self.abort_one),
             (0.002, self.leave_all),
             (0.1, self.flush),
+            (0.003, self.change_weights),
+            (0.003, self.pause),
         ]
         self._trunks = [random_tokens(60, seed=seed) for seed in range(6)]
 
     def run(self) -> None:
         """Until every request has come and gone, and nothing is cached any more."""
         steps = 0
-        while self.unsent or self.core.busy:
+        while self.unsent or self.core.busy or self.core.paused:
+            self.core.resume()
             for probability, happen in self.happenings:
                 if self.random.random() < probability:
                     happen()
@@ -95,6 +104,18 @@ class Soak:
         if not self.core.busy:
             self.core.flush_cache()
 
+    def change_weights(self) -> None:
+        """As `/update_weights_from_disk` does it."""
+        version = self.random.randrange(VERSIONS)
+        self.core.use_weights(self.models[version], path=None, version=str(version), keep_kv=False)
+
+    def pause(self) -> None:
+        """With running requests kept or not; somebody leaves, somebody comes, and it goes on."""
+        self.core.pause(keep_running=self.random.random() < 0.5)
+        self.abort_one()
+        self.arrive()
+        self.core.scheduler.check()
+
     def _send(self, prompt: "array[int]") -> None:
         params = SamplingParams(
             temperature=0, max_tokens=self.random.choice([0, 1, 2, 5, 20, LONGEST_ANSWER]), ignore_eos=True
@@ -125,22 +146,41 @@ class Soak:
         return (beginning + tail)[:LONGEST_PROMPT]
 
 
-def wrong_answers(sent: list[Request], path: Path) -> list[str]:
-    """Which requests got a token that the model, asked with everything off, would not have given."""
-    judge = tiny_core(path, **OFF)
+class Part(NamedTuple):
+    """What one version of the weights made of a request's answer."""
+
+    request: Request
+    start: int
+    stop: int
+    """Places among the request's tokens."""
+
+    @property
+    def before(self) -> "array[int]":
+        return self.request.tokens[: self.start]
+
+
+def parts(request: Request, version: int) -> list[Part]:
+    """What that version made."""
+    starts = [request.prompt_len + start for start, _ in request.weight_changes]
+    versions = [int(name) for _, name in request.weight_changes]
+    spans = zip(versions, starts, [*starts[1:], len(request.tokens)], strict=False)  # none has no start
+    return [Part(request, start, stop) for made_by, start, stop in spans if made_by == version]
+
+
+def wrong_answers(answers: Sequence[Part], judge: Core) -> list[str]:
+    """Which of them have a token that `judge`, a model asked with everything off, would not have given."""
     right: dict[bytes, Request] = {}
-    for request in sorted(sent, key=lambda r: -len(r.tokens)):
-        prompt = request.tokens[: request.prompt_len]
-        if prompt.tobytes() not in right:
-            most = SamplingParams(temperature=0, max_tokens=request.completion_tokens, ignore_eos=True)
-            right[prompt.tobytes()] = submit(judge, prompt, most)
+    for part in sorted(answers, key=lambda part: part.start - part.stop):
+        if part.before.tobytes() not in right:
+            most = SamplingParams(temperature=0, max_tokens=part.stop - part.start, ignore_eos=True)
+            right[part.before.tobytes()] = submit(judge, part.before, most)
     finish(judge)
     wrong = []
-    for request in sent:
-        expected = right[request.tokens[: request.prompt_len].tobytes()].tokens
-        places = [i for i, token in enumerate(request.tokens) if token != expected[i]]
-        if places and not _tie(judge, request, places[0], expected[places[0]]):
-            wrong.append(f"{request.id}: token {places[0]} of {len(request.tokens)}")
+    for part in answers:
+        given, expected = part.request.tokens, right[part.before.tobytes()].tokens
+        places = [i for i in range(part.start, part.stop) if given[i] != expected[i]]
+        if places and not _tie(judge, part.request, places[0], expected[places[0]]):
+            wrong.append(f"{part.request.id}: token {places[0]} of {len(given)}")
     return wrong
 
 
@@ -150,9 +190,11 @@ def _tie(judge: Core, request: Request, place: int, expected: int) -> bool:
     return abs(float(logits[request.tokens[place]] - logits[expected])) < TIE
 
 
-def soak(core: Core, path: Path, requests: int) -> None:
+def soak(policies: Policies, setting: str, requests: int) -> None:
     """Run it and judge it."""
-    run = Soak(core, requests)
+    options = {"max_running": 8, "max_batch_tokens": 48, "weight_version": "0"}
+    core = tiny_core(policies.path(0), **options, **SETTINGS[setting])
+    run = Soak(core, policies, requests)
     run.run()
     pool, stats = core.scheduler.cache.pool, core.stats()
     assert pool.free == pool.total
@@ -162,22 +204,25 @@ def soak(core: Core, path: Path, requests: int) -> None:
         full = request.completion_tokens == request.params.max_tokens
         assert full if request.finish.type == "length" else request.finish.type == "abort"
     assert stats.preemptions and stats.evicted_tokens and stats.cached_tokens, "the pool is tiny, and shared"
-    assert not wrong_answers(run.sent, path)
+    for version in range(VERSIONS):
+        answers = [part for request in run.sent for part in parts(request, version)]
+        assert answers and not wrong_answers(answers, tiny_core(policies.path(version), **OFF))
+    assert any(len(request.weight_changes) > 1 for request in run.sent)
 
 
-Make = Callable[[str], Reference]
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
+    return Policies(tmp_path_factory.mktemp("policies"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_short_soak(reference: Make, setting: str) -> None:
-    path = reference("qwen3")[0]
-    soak(tiny_core(path, max_running=8, max_batch_tokens=48, **SETTINGS[setting]), path, requests=300)
+def test_a_short_soak(policies: Policies, setting: str) -> None:
+    soak(policies, setting, requests=300)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_ten_thousand_requests_leave_nothing_behind_and_get_no_wrong_token(
-    reference: Make, setting: str
+    policies: Policies, setting: str
 ) -> None:
-    path = reference("qwen3")[0]
-    soak(tiny_core(path, max_running=8, max_batch_tokens=48, **SETTINGS[setting]), path, requests=10_000)
+    soak(policies, setting, requests=10_000)

@@ -102,8 +102,7 @@ async def test_every_answer_says_which_weights_made_it(guide: Served) -> None:
     assert meta["weight_version"] == "default"
     assert meta["weight_versions"] == [{"version": "default", "start": 0, "end": 6}]
     chat = (await guide.chat(max_tokens=2)).json()
-    assert chat["metadata"]["weight_version"] == "default"
-    assert chat["metadata"]["weight_versions"][0]["end"] == chat["usage"]["completion_tokens"]
+    assert chat["metadata"] == {"weight_version": "default"}
 
 
 async def test_chat_prompts_are_scored_in_vllms_form(guide: Served) -> None:

@@ -157,8 +157,13 @@ def prompt_logprobs(
 
 
 def weight_metadata(answer: Answer) -> dict[str, Any]:
-    """SGLang's `metadata`: which weights made the answer."""
-    return {"weight_version": answer.weight_version, "weight_versions": answer.weight_versions}
+    """SGLang's `metadata`: which weights made the answer, token by token if it was more than one version.
+
+    OpenAI's own `metadata` has texts only, and its client warns of anything else.
+    """
+    spans = answer.weight_versions
+    metadata = {"weight_version": answer.weight_version}
+    return metadata | {"weight_versions": spans} if len(spans) > 1 else metadata
 
 
 def text_logprobs(
