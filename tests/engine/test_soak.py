@@ -6,6 +6,7 @@ becomes a method of `Soak`, with its probability in `Soak.happenings`.
 
 from array import array
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -19,6 +20,12 @@ from radixway.engine.weights import DiskWeights
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "pages of 1, lpm, lru": {"page_size": 1, "kv_tokens": 256},
+    "pages of 4, three tiers": {
+        "page_size": 4,
+        "kv_tokens": 256,
+        "host_cache_gb": 4e-4,
+        "disk_cache_gb": 2e-3,
+    },
     "pages of 16, dfs_weight, by priority": {
         "page_size": 16,
         "kv_tokens": 320,
@@ -190,10 +197,13 @@ def _tie(judge: Core, request: Request, place: int, expected: int) -> bool:
     return abs(float(logits[request.tokens[place]] - logits[expected])) < TIE
 
 
-def soak(policies: Policies, setting: str, requests: int) -> None:
-    """Run it and judge it."""
-    options = {"max_running": 8, "max_batch_tokens": 48, "weight_version": "0"}
-    core = tiny_core(policies.path(0), **options, **SETTINGS[setting])
+def soak(policies: Policies, setting: str, requests: int, folder: Path) -> None:
+    """Run it and judge it; a disk tier goes to `folder`."""
+    options: dict[str, Any] = {"max_running": 8, "max_batch_tokens": 48, "weight_version": "0"}
+    options |= SETTINGS[setting]
+    if "disk_cache_gb" in options:
+        options["disk_cache_dir"] = folder
+    core = tiny_core(policies.path(0), **options)
     run = Soak(core, policies, requests)
     run.run()
     pool, stats = core.scheduler.cache.pool, core.stats()
@@ -207,6 +217,8 @@ def soak(policies: Policies, setting: str, requests: int) -> None:
     for version in range(VERSIONS):
         answers = [part for request in run.sent for part in parts(request, version)]
         assert answers and not wrong_answers(answers, tiny_core(policies.path(version), **OFF))
+    if stats.tiers.keys() > {"device"}:
+        assert stats.tiers["host"].hit_tokens and stats.tiers["disk"].hit_tokens, "all tiers are used"
     assert any(len(request.weight_changes) > 1 for request in run.sent)
 
 
@@ -216,13 +228,13 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_short_soak(policies: Policies, setting: str) -> None:
-    soak(policies, setting, requests=300)
+def test_a_short_soak(policies: Policies, tmp_path: Path, setting: str) -> None:
+    soak(policies, setting, 300, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_ten_thousand_requests_leave_nothing_behind_and_get_no_wrong_token(
-    policies: Policies, setting: str
+    policies: Policies, tmp_path: Path, setting: str
 ) -> None:
-    soak(policies, setting, requests=10_000)
+    soak(policies, setting, 10_000, tmp_path)
