@@ -46,6 +46,9 @@ Eviction = Annotated[
 KVCacheDtype = Annotated[
     str | None, typer.Option(help="Keys and values as computed, or in 8 bits.", metavar="auto|fp8|int8")
 ]
+Quantization = Annotated[
+    str | None, typer.Option(help="Weights in full, or in 8 or 4 bits.", metavar="none|int8wo|int4wo")
+]
 HostCache = Annotated[
     float | None, typer.Option(help="Memory for cached KV that the device has no room for.", metavar="GB")
 ]
@@ -122,6 +125,7 @@ def engine(
     model: Model = None,
     eviction: Eviction = None,
     kv_cache_dtype: KVCacheDtype = None,
+    quantization: Quantization = None,
     host_cache_gb: HostCache = None,
     disk_cache_dir: DiskCacheDir = None,
     disk_cache_gb: DiskCache = None,
@@ -135,6 +139,7 @@ def engine(
     options = {
         "eviction": eviction,
         "kv_cache_dtype": kv_cache_dtype,
+        "quantization": quantization,
         "host_cache_gb": host_cache_gb,
         "disk_cache_dir": disk_cache_dir,
         "disk_cache_gb": disk_cache_gb,

@@ -31,6 +31,8 @@ class EngineConfig(BaseModel):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the device computes in it natively, float32 elsewhere."""
+    quantization: Literal["none", "int8wo", "int4wo"] = "none"
+    """Weights of the linear layers in eight or four bits; needs `radixway[quantization]`."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of one forward pass on CPU; by default the cores this process may use."""
 

@@ -47,7 +47,7 @@ def build_core(
         raise EngineError(f"context_length {length} is more than the model's own {shape.context_length}")
     source = Dummy(shape, config.seed) if config.load_format == "dummy" else Checkpoint(directory)
     try:
-        model = load_model(source, shape, dtype, device, length, progress)
+        model = load_model(source, shape, dtype, device, length, progress, config.quantization)
     except RuntimeError as error:
         if "memory" not in str(error).lower():
             raise

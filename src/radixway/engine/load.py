@@ -16,6 +16,7 @@ from radixway.engine.download import Progress, download
 from radixway.engine.errors import BrokenCheckpoint, ModelNotFound
 from radixway.engine.linear import PACK_PARAMETERS, Linear
 from radixway.engine.model import Layer, Model
+from radixway.engine.quantization import Quantization, QuantizedLinear
 from radixway.engine.rope import Rope
 
 
@@ -41,9 +42,10 @@ def load_model(
     device: torch.device,
     length: int,
     progress: Progress,
+    quantization: Quantization = "none",
 ) -> Model:
     """Build the model from `source`'s tensors, in `dtype` on `device`, with positions up to `length`."""
-    read = _Reader(source, shape, dtype, device)
+    read = _Reader(source, shape, dtype, device, quantization)
     layers = []
     for index in range(shape.layers):
         progress("loading weights", index / shape.layers)
@@ -52,7 +54,7 @@ def load_model(
     progress("loading weights", 1.0)
     rope = Rope(shape.rope, shape.head_dim, length, dtype).to(device)
     eps = torch.tensor(shape.norm_eps, dtype=torch.float32, device=device)
-    return Model(shape, embedding, layers, norm, head, rope, eps)
+    return Model(shape, embedding, layers, norm, head, rope, eps, quantization)
 
 
 def reload_model(
@@ -64,7 +66,7 @@ def reload_model(
     one layer.
     """
     shape = model.architecture
-    read = _Reader(source, shape, model.embedding.dtype, model.embedding.device)
+    read = _Reader(source, shape, model.embedding.dtype, model.embedding.device, model.quantization)
     layers = [
         read.layer(index) if changes(f"model.layers.{index}.") else layer
         for index, layer in enumerate(model.layers)
@@ -79,12 +81,18 @@ class _Reader:
     """Makes a model's parts of a source's tensors."""
 
     def __init__(
-        self, source: "Source", shape: Architecture, dtype: torch.dtype, device: torch.device
+        self,
+        source: "Source",
+        shape: Architecture,
+        dtype: torch.dtype,
+        device: torch.device,
+        quantization: Quantization,
     ) -> None:
         self._source = source
         self._shape = shape
         self._dtype = dtype
         self._device = device
+        self._quantization = quantization
         self._pack = shape.parameters >= PACK_PARAMETERS
 
     def layer(self, index: int) -> Layer:
@@ -128,6 +136,8 @@ class _Reader:
         sizes = list(zip(names, rows, strict=True))
         weight = torch.cat([self._read(f"{name}.weight", size, columns) for name, size in sizes])
         biases = torch.cat([self._read(f"{name}.bias", size) for name, size in sizes]) if bias else None
+        if self._quantization != "none":
+            return QuantizedLinear(weight, biases, self._quantization)
         return Linear(weight, biases, pack=self._pack)
 
 

@@ -15,6 +15,7 @@ from torch.nn.functional import embedding, silu
 
 from radixway.engine.architecture import Architecture
 from radixway.engine.linear import Linear
+from radixway.engine.quantization import Quantization
 from radixway.engine.rope import Rope
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
@@ -47,6 +48,8 @@ class Model:
     rope: Rope
     eps: Tensor
     """The norms' epsilon, a float32 scalar on the model's device."""
+    quantization: Quantization = "none"
+    """How the layers' weights are kept."""
 
     def hidden(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Final hidden states [T, hidden] of `tokens` [T] at `positions` [T]."""

@@ -110,6 +110,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
         "context_length": info.context_length,
         "page_size": config.page_size,
         "kv_cache_dtype": config.kv_cache_dtype,
+        "quantization": config.quantization,
         "max_total_num_tokens": stats.kv_total,
         "max_running_requests": config.max_running,
         "max_running": config.max_running,

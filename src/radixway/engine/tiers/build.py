@@ -45,7 +45,7 @@ def build_tiers(
         weight_version=config.weight_version,
         dtype=str(dtype),
         kv_dtype=config.kv_cache_dtype,
-        quantization="none",
+        quantization=config.quantization,
         page_size=config.page_size,
         layers=shape.layers,
         kv_heads=shape.kv_heads,
