@@ -131,7 +131,7 @@ async def test_completions_carry_their_prompts_scores_choice_by_choice(guide: Se
 @pytest.mark.parametrize("n", [1, 2])
 async def test_an_echo_with_logprobs_scores_the_prompt_like_the_answer(guide: Served, n: int) -> None:
     body = {"prompt": TEXT, "echo": True, "logprobs": 2, "max_tokens": 4, "temperature": 0, "n": n}
-    body["ignore_eos"] = True
+    body |= {"ignore_eos": True, "skip_special_tokens": False}
     choices = (await guide.post("/v1/completions", body)).json()["choices"]
     ids = await ids_of(guide)
     scores = (await generate(guide, input_ids=ids, logprob_start_len=0))["meta_info"]["input_token_logprobs"]
@@ -150,7 +150,7 @@ async def test_an_echo_with_logprobs_scores_the_prompt_like_the_answer(guide: Se
 
 async def test_a_streamed_echo_comes_with_its_logprobs(guide: Served) -> None:
     body = {"prompt": TEXT, "echo": True, "logprobs": 0, "max_tokens": 4, "temperature": 0, "n": 2}
-    body["ignore_eos"] = True
+    body |= {"ignore_eos": True, "skip_special_tokens": False}
     whole = (await guide.post("/v1/completions", body)).json()["choices"]
     parts = events((await guide.post("/v1/completions", {**body, "stream": True})).text)
     for index in range(2):
