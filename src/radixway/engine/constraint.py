@@ -61,7 +61,8 @@ def mask_disallowed(scores: Tensor, requests: "Sequence[Request]") -> dict[int, 
         except GrammarFailed as error:
             failures[row] = str(error)
     ruled_out = ~torch.from_numpy(allowed).to(scores.device)
-    scores[rows] = scores[rows].masked_fill_(ruled_out, -torch.inf)
+    for place, row in enumerate(rows):  # in place: gathering the rows would copy them twice
+        scores[row].masked_fill_(ruled_out[place], -torch.inf)
     return failures
 
 

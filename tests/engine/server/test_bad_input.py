@@ -176,6 +176,7 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
             "tool_choice",
         ),
         ({"tool_choice": 5}, "tool_choice"),
+        ({"functions": [{"name": "f"}]}, "functions"),
         ({"chat_template": "{{ 1 }}"}, "chat_template"),
         ({"chat_template_kwargs": {"messages": []}}, "messages"),
         ({"add_generation_prompt": True, "continue_final_message": True}, "messages"),

@@ -193,6 +193,18 @@ async def test_thinking_can_be_switched_off_or_left_in_the_text(thinks: Served) 
     assert message["content"] == "<think>\nHm.\n</think>\n\nYes." and "reasoning_content" not in message
 
 
+async def test_a_constraint_leaves_room_for_thinking_where_there_may_be_some(thinks: Served) -> None:
+    engine = thinks.engine
+    opens = engine.tokenizer.backend.token_to_id("<think>")
+    engine.say("yes")
+    await thinks.chat(guided_choice=["yes"])
+    await thinks.chat(guided_choice=["yes"], chat_template_kwargs={"enable_thinking": False})
+    may_think, may_not = [params.grammar.matcher() for _, params, *_ in engine.submitted]
+    assert may_think.allowed(frozenset())[opens] and not may_not.allowed(frozenset())[opens]
+    may_think.accept(opens)
+    assert may_think.allowed(frozenset()).all()
+
+
 # With the bundled model, which has never seen a tool: what is required is enforced.
 
 

@@ -17,6 +17,8 @@ class ChatBody(SamplingBody, kw_only=True):
     tools: list[dict[str, Any]] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
+    functions: Any = None
+    function_call: Any = None
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
@@ -47,6 +49,9 @@ async def chat_prompt(
         raise BadBody("messages: missing", param="messages", code="missing_field")
     if body.chat_template is not None:
         raise unsupported("chat_template", "in a request")
+    for name in ("functions", "function_call"):
+        if getattr(body, name):
+            raise unsupported(name, "(deprecated: give tools and tool_choice)")
     tokenizer = service.tokenizer
     template = tokenizer.chat_templates.get("default")
     knows_developer = template is not None and "developer" in template.source
