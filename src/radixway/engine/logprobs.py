@@ -24,16 +24,24 @@ MOST_LOGITS = 2**23
 
 
 def token_logprobs(
-    raw: Tensor, tokens: Sequence[int], most: Sequence[int], named: Sequence[tuple[int, ...]]
+    raw: Tensor,
+    tokens: Sequence[int],
+    most: Sequence[int],
+    named: Sequence[tuple[int, ...]],
+    *,
+    ranked: bool = False,
 ) -> list[TokenLogprob]:
     """What `raw` logits [n, vocabulary] (float32) say of `tokens`, a token for each row.
 
-    Also of the `most` most likely ones in its place, and of those `named`.
+    Also of the `most` most likely ones in its place, and of those `named`. `ranked`: count what is likelier,
+    which takes as long as the softmax.
     """
     logprobs = raw.log_softmax(-1)
     index = torch.tensor(tokens, device=raw.device)[:, None]
     own = logprobs.gather(1, index)
-    ranks: list[int] = ((logprobs > own).sum(-1) + 1).tolist()
+    ranks = [0] * len(tokens)
+    if ranked:
+        ranks = ((logprobs > own).sum(-1, dtype=torch.int32) + 1).tolist()
     width = min(max(most), raw.shape[1])
     values, ids = (
         (part.tolist() for part in logprobs.topk(width))
@@ -90,6 +98,7 @@ def _score(raw: Tensor, rows: Sequence[_Row]) -> None:
         [request.tokens[position] for _, request, position in rows],
         [p.prompt_logprobs or 0 for p in params],
         [p.logprob_ids for p in params],
+        ranked=True,
     )
     for (_, request, _), logprob in zip(rows, scored, strict=True):
         request.prompt_logprobs.append(logprob)

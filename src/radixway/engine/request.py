@@ -134,7 +134,7 @@ class TokenLogprob:
     named: tuple[tuple[int, float], ...] = ()
     """(token id, logprob) of each of `SamplingParams.logprob_ids`."""
     rank: int = 0
-    """1 for the most likely token."""
+    """1 for the most likely token; 0 where it was not counted, as for sampled ones."""
 
 
 @dataclass(slots=True)

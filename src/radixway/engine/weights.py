@@ -74,11 +74,13 @@ class TensorWeights:
                 raise InvalidWeights(
                     "lm_head.weight: here it is model.embed_tokens.weight; send that, or both, but equal"
                 )
-        for name, tensor in tensors.items():
-            _check_tensor(name, tensor, model)
-        return reload_model(
-            _Overlay(tensors, model), model, lambda prefix: any(name.startswith(prefix) for name in tensors)
+        overlay = _Overlay(tensors, model)
+        reloaded = reload_model(
+            overlay, model, lambda prefix: any(name.startswith(prefix) for name in tensors)
         )
+        if unknown := tensors.keys() - overlay.used:
+            raise InvalidWeights(f"{min(unknown)}: the model has no such tensor")
+        return reloaded
 
 
 def read_tensors(data: bytes) -> dict[str, Tensor]:
@@ -122,13 +124,22 @@ class _Overlay:
     def __init__(self, tensors: Mapping[str, Tensor], model: Model) -> None:
         self._tensors = tensors
         self._model = model
+        self.used: set[str] = set()
+        """Names of the new tensors that were asked for."""
 
     def tensor(self, name: str, size: tuple[int, ...]) -> Tensor:
-        """See `Source`."""
+        """See `Source`. Raises `InvalidWeights` for a new tensor that is not what it should be."""
         given = self._tensors.get(name)
-        found = find_weight(self._model, name) if given is None else given
-        assert found is not None, f"the model has no {name}"
-        return found
+        if given is None:
+            present = find_weight(self._model, name)
+            assert present is not None, f"the model has no {name}"
+            return present
+        if tuple(given.shape) != size:
+            raise InvalidWeights(f"{name} is {tuple(given.shape)}; the model's is {size}")
+        if given.dtype not in FLOATS:
+            raise InvalidWeights(f"{name} is {given.dtype}; weights are one of {', '.join(map(str, FLOATS))}")
+        self.used.add(name)
+        return given
 
 
 def _of_layer(layer: Layer, shape: Architecture, part: str, kind: str) -> Tensor | None:
@@ -156,16 +167,6 @@ def _of_layer(layer: Layer, shape: Architecture, part: str, kind: str) -> Tensor
 def _full_name(name: str) -> str:
     """Base models are saved, and some trainers name their tensors, without `model.`."""
     return name if name.startswith(("model.", "lm_head.")) else f"model.{name}"
-
-
-def _check_tensor(name: str, tensor: Tensor, model: Model) -> None:
-    present = find_weight(model, name)
-    if present is None:
-        raise InvalidWeights(f"{name}: the model has no such tensor")
-    if present.shape != tensor.shape:
-        raise InvalidWeights(f"{name} is {tuple(tensor.shape)}; the model's is {tuple(present.shape)}")
-    if tensor.dtype not in FLOATS:
-        raise InvalidWeights(f"{name} is {tensor.dtype}; weights are one of {', '.join(map(str, FLOATS))}")
 
 
 def _check_same(new: Architecture, old: Architecture) -> None:

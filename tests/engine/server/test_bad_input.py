@@ -277,6 +277,21 @@ bodies = st.one_of(
     ),
     st.tuples(st.just("/tokenize"), st.fixed_dictionaries({"prompt": st.text() | anything})),
     st.tuples(st.just("/detokenize"), st.fixed_dictionaries({"tokens": ids | anything})),
+    st.tuples(
+        st.just("/update_weights_from_tensor"),
+        st.fixed_dictionaries(
+            {
+                "serialized_named_tensors": st.lists(st.text(), max_size=2)
+                | st.sampled_from(["", "AAAA"])
+                | anything
+            },
+            optional={"flush_cache": anything, "weight_version": anything, "load_format": anything},
+        ),
+    ),
+    st.tuples(
+        st.just("/get_weights_by_name"),
+        st.fixed_dictionaries({"name": st.text() | anything}, optional={"truncate_size": anything}),
+    ),
     st.tuples(st.just("/abort_request"), st.fixed_dictionaries({}, optional={"rid": anything})),
     st.tuples(
         st.just("/prefetch"),
