@@ -71,7 +71,7 @@ def build_core(
 
     tiers = None
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
-        tiers = build_tiers(config, directory, shape, dtype, store, progress)
+        tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
 
     def new_scheduler() -> Scheduler:
         return Scheduler(

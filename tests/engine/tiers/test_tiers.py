@@ -144,7 +144,7 @@ def hold_transfers(core: Core) -> Callable[[], None]:
     import threading
 
     gate = threading.Event()
-    tiers_of(core)._transfer.submit(lambda: (gate.wait(), None)[1])
+    tiers_of(core)._copies.submit(lambda: (gate.wait(), None)[1])
     return gate.set
 
 

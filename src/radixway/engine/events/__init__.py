@@ -4,17 +4,28 @@ The cache tells `CacheEvents`, which names pages by hash; once a step a batch go
 thread encodes and sends it; `Replay` answers those who missed some.
 """
 
-from radixway.engine.events.observer import CacheEvents
+from radixway.engine.events.observer import CacheEvents, MediumEvents
 from radixway.engine.events.publisher import Publisher, PublisherInfo
-from radixway.engine.events.wire import AllBlocksCleared, BlockRemoved, BlockStored, Event, EventsFormat
+from radixway.engine.events.wire import (
+    DISK,
+    HOST,
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    Event,
+    EventsFormat,
+)
 
 __all__ = [
+    "DISK",
+    "HOST",
     "AllBlocksCleared",
     "BlockRemoved",
     "BlockStored",
     "CacheEvents",
     "Event",
     "EventsFormat",
+    "MediumEvents",
     "Publisher",
     "PublisherInfo",
 ]

@@ -2,35 +2,37 @@
 
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from radixway.engine.events.wire import DEVICE, AllBlocksCleared, BlockRemoved, BlockStored, Event
 
 
-class CacheEvents:
-    """The cache's observer. Gathers the events of a step and hands them on together.
+class MediumEvents:
+    """What one tier of the cache tells. Pages are known by the tier's own numbers: page ids, or slots.
 
-    A page's hash is the first eight bytes, big-endian and unsigned, of a chained digest that anyone can
-    compute again (SGLang's, for the namespace "")::
+    A page's hash, the same in every tier, is the first eight bytes, big-endian and unsigned, of a chained
+    digest that anyone can compute again (SGLang's, for the namespace "")::
 
         digest(page) = sha256(digest(page before) + the page's token ids as little-endian uint32)
 
     where the digest before the first page is empty, and in a namespace sha256 of the namespace's name.
     """
 
-    def __init__(self, page_size: int, send: Callable[[list[Event]], None]) -> None:
+    def __init__(self, medium: str, page_size: int, step: "Step") -> None:
+        self._medium = medium
         self._page_size = page_size
-        self._send = send
+        self._step = step
         self._digests: dict[int, bytes] = {}
-        """By page id, of every page that is in the cache and that later requests can find."""
-        self._epoch = ""
-        self._events: list[Event] = []
+        """By number, of every page that is here and that later requests can find."""
 
     def stored(self, namespace: str, parent: int | None, pages: "array[int]", tokens: "array[int]") -> None:
         """`pages`, which hold `tokens`, were added behind the page `parent`."""
-        if not namespace.startswith(self._epoch):
+        if not namespace.startswith(self._step.epoch):
             return
-        namespace = namespace.removeprefix(self._epoch)
+        if parent is not None and parent not in self._digests:  # another process put it there
+            return
+        namespace = namespace.removeprefix(self._step.epoch)
         names = tuple(namespace.split("\0")) if namespace else ()
         if parent is not None:
             digest = self._digests[parent]
@@ -42,14 +44,14 @@ class CacheEvents:
         for i, page in enumerate(pages):
             digest = self._digests[page] = sha256(digest + data[i * width : (i + 1) * width]).digest()
             hashes.append(_hash(digest))
-        self._events.append(
+        self._step.events.append(
             BlockStored(
                 block_hashes=hashes,
                 parent_block_hash=parent_hash,
                 token_ids=tokens.tolist(),
                 block_size=self._page_size,
                 lora_id=None,
-                medium=DEVICE,
+                medium=self._medium,
                 lora_name=None,
                 extra_keys=[names, *[None] * (len(pages) - 1)] if names and parent is None else None,
             )
@@ -60,28 +62,60 @@ class CacheEvents:
         hashes = [_hash(self._digests.pop(page)) for page in pages if page in self._digests]
         if not hashes:
             return
-        if self._events and isinstance(latest := self._events[-1], BlockRemoved):
+        events = self._step.events
+        if events and isinstance(latest := events[-1], BlockRemoved) and latest.medium == self._medium:
             latest.block_hashes.extend(hashes)
         else:
-            self._events.append(BlockRemoved(hashes, DEVICE))
+            events.append(BlockRemoved(hashes, self._medium))
+
+    def lost(self) -> None:
+        """The whole tier is gone."""
+        self.removed(list(self._digests))
+
+    def forget(self) -> None:
+        """Everything was dropped, which an `AllBlocksCleared` says for all tiers."""
+        self._digests.clear()
+
+
+@dataclass(slots=True)
+class Step:
+    """What has happened since the last step."""
+
+    epoch: str = ""
+    events: list[Event] = field(default_factory=list)
+
+
+class CacheEvents(MediumEvents):
+    """The cache's observer. Gathers the events of a step, of all tiers, and hands them on together."""
+
+    def __init__(self, page_size: int, send: Callable[[list[Event]], None]) -> None:
+        super().__init__(DEVICE, page_size, Step())
+        self._send = send
+        self._lower: list[MediumEvents] = []
+
+    def tier(self, medium: str) -> MediumEvents:
+        """What a lower tier of this cache is to tell its events."""
+        self._lower.append(MediumEvents(medium, self._page_size, self._step))
+        return self._lower[-1]
 
     def cleared(self) -> None:
-        """Everything was dropped."""
-        self._digests.clear()
-        self._events = [AllBlocksCleared()]
+        """Everything was dropped, in every tier."""
+        for medium in (self, *self._lower):
+            medium.forget()
+        self._step.events = [AllBlocksCleared()]
 
     def begin(self, epoch: str) -> None:
         """Later requests have namespaces that begin with `epoch` and find nothing of what came before.
 
         What earlier ones still store or lose is told no more, nor is the epoch itself a salt to anybody.
         """
-        self._epoch = epoch
+        self._step.epoch = epoch
         self.cleared()
 
     def hand_over(self) -> None:
         """A step is over: send what has happened in it, if anything has."""
-        if self._events:
-            events, self._events = self._events, []
+        if self._step.events:
+            events, self._step.events = self._step.events, []
             self._send(events)
 
 

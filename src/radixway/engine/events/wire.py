@@ -12,6 +12,9 @@ first (vLLM up to 0.23). The batch around them is positional in both: [seconds, 
 DEVICE = "GPU"
 """The tier of the KV pool, whatever the device is: the one medium that every consumer knows."""
 
+HOST, DISK = "CPU_PINNED", "DISK"
+"""The tiers below it, under the names that vLLM and SGLang use."""
+
 
 class BlockStored(msgspec.Struct, tag=True, omit_defaults=True, frozen=True):
     """Consecutive pages entered the cache.

@@ -4,7 +4,8 @@
 told.
 """
 
+from radixway.engine.tiers.copies import Load
 from radixway.engine.tiers.disk import Disk, Fingerprint, open_disk
-from radixway.engine.tiers.tiers import Load, Tiers, TierStats
+from radixway.engine.tiers.tiers import Tiers, TierStats
 
 __all__ = ["Disk", "Fingerprint", "Load", "TierStats", "Tiers", "open_disk"]

@@ -8,6 +8,7 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.architecture import Architecture
 from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError
+from radixway.engine.events import CacheEvents
 from radixway.engine.machine import free_memory
 from radixway.engine.pool import KVStore
 from radixway.engine.tiers.disk import Fingerprint, open_disk, weights_identity
@@ -26,6 +27,7 @@ def build_tiers(
     dtype: torch.dtype,
     store: KVStore,
     progress: Progress,
+    events: CacheEvents | None = None,
 ) -> Tiers:
     """Host memory, and the disk if it can be used. Raises EngineError where memory does not suffice."""
     host_bytes = int((config.host_cache_gb or min(PASSAGE_GB, config.disk_cache_gb)) * GB)
@@ -38,7 +40,7 @@ def build_tiers(
             f"host_cache_gb {config.host_cache_gb:g} is more than the {free / GB:.1f} GB of free memory"
         )
     if config.disk_cache_dir is None:
-        return Tiers(store, slots)
+        return Tiers(store, slots, events=events)
     progress("identifying weights", 0.0)
     fingerprint = Fingerprint(
         weights=_identity(config, directory),
@@ -57,7 +59,7 @@ def build_tiers(
         store.page_bytes,
         fingerprint.digest,
     )
-    return Tiers(store, slots, disk, fingerprint)
+    return Tiers(store, slots, disk, fingerprint, events)
 
 
 def _identity(config: EngineConfig, directory: Path) -> str:

@@ -1,7 +1,7 @@
 """Which prefixes a tier holds, and in which of its slots. Numbers only: nothing is copied here."""
 
 from array import array
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 from radixway.engine.cache import Pages
 from radixway.engine.pool import PagePool
@@ -20,6 +20,8 @@ class Tier:
         """`held`: slots that are about to be put in by `restore`."""
         self.pool = PagePool(slots, held)
         self.width = width
+        self.leaving: Callable[[Iterable[int]], None] = lambda slots: None
+        """Is told the slots whose pages have to go, but for `clear`."""
         self.evicted = 0
         """Pages that had to make room."""
         self._tree: RadixTree[bytes, Pages] = RadixTree(width=width)
@@ -46,6 +48,7 @@ class Tier:
         missing = len(key) // self.width - match.length
         for part in self._tree.evict(max(0, missing - self.pool.free)):
             self.pool.give_back(part.ids)
+            self.leaving(part.ids)
             self.evicted += len(part.ids)
         slots = self.pool.take(min(missing, self.pool.free))
         if slots:
@@ -69,6 +72,7 @@ class Tier:
         below = above.children.get(key[page * self.width : (page + 1) * self.width])
         for part in self._tree.remove(below) if below is not None else ():
             self.pool.give_back(part.ids)
+            self.leaving(part.ids)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -15,21 +15,18 @@ the transfer thread's. When that is too far behind, pages are dropped instead of
 
 import logging
 from array import array
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from radixway.engine.cache import Pages
+from radixway.engine.events import DISK, HOST, CacheEvents, MediumEvents
 from radixway.engine.pool import KVStore
 from radixway.engine.request import Request
 from radixway.engine.tiers.chain import DIGEST_BYTES, chain
+from radixway.engine.tiers.copies import Copies, Load
 from radixway.engine.tiers.disk import Disk, Fingerprint
 from radixway.engine.tiers.index import Record
 from radixway.engine.tiers.tier import Tier
-from radixway.engine.tiers.transfer import Transfer
 from radixway.radix import Node, Root
 
 log = logging.getLogger(__name__)
@@ -39,8 +36,6 @@ WORTH_LOADING = 32
 
 BACKLOG_BYTES = 2**27
 """What may wait to be copied down: more is dropped. Bounds memory, and how long a load waits in line."""
-
-_READ_AT_ONCE = 32  # pages of disk that are put into the device together
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,21 +50,6 @@ class TierStats:
     evicted_tokens: int
 
 
-@dataclass(slots=True, eq=False)
-class Load:
-    """A request's pages [start, start + len(host) + len(disk)) on their way up, from these slots."""
-
-    request: Request
-    start: int
-    host: "array[int]"
-    disk: "array[int]"
-    digests: bytes
-    """Of all its pages, if `disk` is not empty."""
-    from_host: int = 0
-    """Pages that have arrived, in their order."""
-    from_disk: int = 0
-
-
 class Tiers:
     """Host memory, and perhaps a disk, below the device's pool. Belongs to the engine thread."""
 
@@ -79,6 +59,7 @@ class Tiers:
         host_slots: int,
         disk: Disk | None = None,
         fingerprint: Fingerprint | None = None,
+        events: CacheEvents | None = None,
     ) -> None:
         """`fingerprint` must be the one that `disk` was opened with."""
         self.dropped_pages = 0
@@ -88,13 +69,17 @@ class Tiers:
         self._store = store
         self._width = 4 * store.page_size
         self._host = Tier(host_slots, self._width)
-        self._rows = _host_memory(host_slots + 1, store.page_bytes, store.device)
         self._disk = disk
         self._fingerprint = fingerprint
         self._chain_seed = fingerprint.digest if fingerprint is not None else b""
-        self._transfer = Transfer(store.device)
-        self._arrived: SimpleQueue[Load] = SimpleQueue()
-        self._loads = 0
+        self._events: dict[Tier, MediumEvents] = {}
+        if events is not None:
+            self._events[self._host] = events.tier(HOST)
+            if disk is not None:
+                self._events[disk.tier] = events.tier(DISK)
+            for tier, told in self._events.items():
+                tier.leaving = told.removed
+        self._copies = Copies(store, host_slots)
 
     def save(self, node: Node[bytes, Pages]) -> None:
         """Copy what is not in host memory yet of the prefix that ends at `node`."""
@@ -105,7 +90,7 @@ class Tiers:
         here = len(self._host.find(key, root.namespace))
         if here == node.end:
             return
-        if self._transfer.pending_bytes > BACKLOG_BYTES:
+        if self._copies.pending_bytes > BACKLOG_BYTES:
             self.dropped_pages += node.end - here
             return
         start, slots = self._host.store(key, root.namespace)
@@ -113,8 +98,9 @@ class Tiers:
         if not slots:
             return
         pages = array("i", (page for part in path for page in part.payload.ids))[start:stop]
-        rows = self._store.read(_tensor(pages, self._store.device))
-        self._transfer.submit(lambda: self._keep(rows, slots), rows.nbytes)
+        self._copies.keep(pages, slots)
+        parent = self._host.find(key, root.namespace)[start - 1] if start else None
+        self._tell_stored(self._host, parent, key, root.namespace, start, slots)
         if self._disk is not None:
             self._save_on_disk(self._disk, key[: stop * self._width], root.namespace)
 
@@ -135,30 +121,17 @@ class Tiers:
         load = Load(request, start, host[start:room], disk[max(start, len(host)) : room], digests)
         if not load.host and not load.disk:
             return None
-        pages = request.pages[start : start + len(load.host) + len(load.disk)]
-        self._loads += 1
-        self._transfer.submit(lambda: self._fetch(load, pages))
+        self._copies.fetch(load, self._disk)
         return load
 
     def arrived(self, wait_s: float | None = 0.0) -> list[Load]:
         """Loads that have ended since; waits up to `wait_s` (None: as long as it takes) for the first."""
         self._look_after_the_disk()
-        loads: list[Load] = []
-        while self._loads:
-            try:
-                loads.append(self._arrived.get(timeout=None if loads else wait_s, block=not loads))
-            except Empty:
-                break
-            self._loads -= 1
+        loads = self._copies.arrived(wait_s)
         for load in loads:
             if load.from_disk < len(load.disk):
                 self._report_damage(load)
         return loads
-
-    @property
-    def loading(self) -> int:
-        """Loads that have not been given out by `arrived`."""
-        return self._loads
 
     def clear(self, weights: str | None = None, weight_version: str | None = None) -> None:
         """Forget everything. With `weights`: from now on those are what KV is computed with."""
@@ -170,15 +143,15 @@ class Tiers:
         if self._disk is not None:
             disk, seed = self._disk, self._chain_seed
             disk.tier.clear()
-            self._transfer.submit(lambda: disk.restart(seed))
+            self._copies.submit(lambda: disk.restart(seed))
 
     def drain(self) -> None:
         """Return when everything on its way has arrived; for loads, `arrived` says so."""
-        self._transfer.drain()
+        self._copies.drain()
 
     def close(self) -> None:
         """Finish what is on its way down, and close the files."""
-        self._transfer.close()
+        self._copies.close()
         if self._disk is not None:
             self._disk.close()
 
@@ -216,7 +189,7 @@ class Tiers:
             request.digests = self._chain_seed, digests
         return host, self._disk.tier.find(digests, touch=touch), digests
 
-    def _save_on_disk(self, disk: Disk, key: bytes, namespace: object) -> None:
+    def _save_on_disk(self, disk: Disk, key: bytes, namespace: Hashable) -> None:
         """Have `key`, all of which is in host memory, written to disk as far as it is not there."""
         digests = chain(self._chain_seed, str(namespace), key, self._width)
         start, slots = disk.tier.store(digests)
@@ -227,15 +200,33 @@ class Tiers:
         ]
         sources = self._host.find(key, namespace)[start : start + len(slots)]
         if records:
-            size = len(records) * self._store.page_bytes
-            self._transfer.submit(lambda: self._write(disk, records, sources), size)
+            parent = disk.tier.find(digests)[start - 1] if start else None
+            self._tell_stored(disk.tier, parent, key, namespace, start, slots)
+            self._copies.write(disk, records, sources)
+
+    def _tell_stored(
+        self,
+        tier: Tier,
+        parent: int | None,
+        key: bytes,
+        namespace: Hashable,
+        start: int,
+        slots: "array[int]",
+    ) -> None:
+        """`slots` of a tier hold the pages of `key` from `start` on."""
+        if (told := self._events.get(tier)) is not None:
+            tokens = array("i")
+            tokens.frombytes(key[start * self._width : (start + len(slots)) * self._width])
+            told.stored(str(namespace), parent, slots, tokens)
 
     def _look_after_the_disk(self) -> None:
         """Go on without a disk that has failed."""
         if self._disk is not None and self._disk.failed is not None:
             log.error("the disk cache failed, and is not used any more: %s", self._disk.failed)
-            self._transfer.drain()
+            self._copies.drain()
             self._disk.close()
+            if (told := self._events.get(self._disk.tier)) is not None:
+                told.lost()
             self._disk = None
 
     def _report_damage(self, load: Load) -> None:
@@ -244,54 +235,3 @@ class Tiers:
             page = load.start + len(load.host) + load.from_disk
             log.warning("slot %d of the disk cache is damaged; it is not used", load.disk[load.from_disk])
             self._disk.tier.forget(load.digests, page)
-
-    # Below: the transfer thread.
-
-    def _keep(self, rows: Tensor, slots: "array[int]") -> None:
-        self._rows.index_copy_(0, _tensor(slots), rows.cpu())
-
-    def _write(self, disk: Disk, records: list[Record], sources: "array[int]") -> None:
-        for record, source in zip(records, sources, strict=True):
-            disk.write(record, self._rows[source].numpy().data)
-
-    def _fetch(self, load: Load, pages: "array[int]") -> None:
-        try:
-            if load.host:
-                rows = self._rows.index_select(0, _tensor(load.host))
-                self._put(pages[: len(load.host)], rows)
-                load.from_host = len(load.host)
-            for at in range(0, len(load.disk), _READ_AT_ONCE):
-                if not self._fetch_from_disk(load, pages, at):
-                    break
-        finally:
-            self._arrived.put(load)
-
-    def _fetch_from_disk(self, load: Load, pages: "array[int]", at: int) -> bool:
-        """Load the next few pages; False if one of them is not to be had."""
-        assert self._disk is not None
-        slots = load.disk[at : at + _READ_AT_ONCE]
-        rows = torch.empty(len(slots), self._store.page_bytes, dtype=torch.uint8)
-        first = load.start + len(load.host) + at
-        good = 0
-        for page, slot in enumerate(slots, first):
-            digest = load.digests[page * DIGEST_BYTES : (page + 1) * DIGEST_BYTES]
-            if not self._disk.read(slot, digest, rows[good].numpy().data):
-                break
-            good += 1
-        if good:
-            self._put(pages[len(load.host) + at :][:good], rows[:good])
-        load.from_disk += good
-        return good == len(slots)
-
-    def _put(self, pages: "array[int]", rows: Tensor) -> None:
-        device = self._store.device
-        self._store.put(_tensor(pages, device), rows.to(device))
-
-
-def _host_memory(rows: int, size: int, device: torch.device) -> Tensor:
-    """Bytes [rows, size]; pinned where the device copies faster from that."""
-    return torch.empty(rows, size, dtype=torch.uint8, pin_memory=device.type == "cuda")
-
-
-def _tensor(numbers: "array[int]", device: torch.device | None = None) -> Tensor:
-    return torch.from_numpy(np.array(numbers, dtype=np.int64)).to(device)

@@ -1,0 +1,136 @@
+"""What lower tiers tell of themselves is what they hold, step by step."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.conftest import Reference
+from engine.driving import random_tokens, submit
+from engine.events.following import Follower, events_of
+from engine.tiers.test_tiers import PARAMS, gb, in_turn, prompts_of, tiers_of, tiny_core
+from radixway.config.engine import EngineConfig
+from radixway.engine.build import build_core
+from radixway.engine.core import Core
+from radixway.engine.events import CacheEvents, Event
+from radixway.engine.events.wire import encode_batch
+from radixway.engine.tiers import tiers as tiers_module
+
+Make = Callable[[str], Reference]
+MEDIA = ("GPU", "CPU_PINNED", "DISK")
+
+
+@pytest.fixture(autouse=True)
+def short_prefixes_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers_module, "WORTH_LOADING", 8)
+
+
+class Told:
+    """A follower of each medium."""
+
+    def __init__(self) -> None:
+        self.followers = {medium: Follower() for medium in MEDIA}
+        self.events: list[Event] = []
+
+    def take(self, batch: list[Event]) -> None:
+        self.events += batch
+        for event in events_of(encode_batch(0.0, batch, "map")):
+            for medium, follower in self.followers.items():
+                if event.get("medium", medium) == medium:
+                    follower.apply([{**event, "medium": "GPU"}])
+
+    def tokens(self, medium: str) -> set[tuple[int, ...]]:
+        return {tokens for _, tokens in self.followers[medium].sequences()}
+
+
+def told_core(path: Path, folder: Path, told: Told) -> Core:
+    config = {
+        "model": str(path),
+        "dtype": "float32",
+        "page_size": 4,
+        "kv_tokens": 100,
+        "host_cache_gb": gb(40),
+        "disk_cache_dir": folder,
+        "disk_cache_gb": 80 * 4096 / 1e9,
+    }
+    return build_core(EngineConfig(**config), events=CacheEvents(4, told.take))
+
+
+def held_on_host(core: Core) -> set[tuple[int, ...]]:
+    """Every prefix of whole pages in the host tier."""
+    found = set()
+    for node in tiers_of(core)._host._tree.nodes():
+        key = b"".join(part.key for part in node.path())
+        ids = tuple(memoryview(key).cast("i"))
+        found |= {ids[: 4 * page] for page in range(node.start + 1, node.end + 1)}
+    return found
+
+
+def test_each_tiers_events_say_what_it_holds_under_random_traffic(reference: Make, tmp_path: Path) -> None:
+    told, pick = Told(), random.Random(0)
+    core = told_core(reference("llama")[0], tmp_path, told)
+    trunks = [random_tokens(40, seed=seed) for seed in range(3)]
+    for number in range(40):
+        trunk = pick.choice(trunks)[: pick.randint(0, 40)]
+        submit(
+            core,
+            [*trunk, *random_tokens(pick.randint(1, 30), seed=pick.randrange(20))],
+            PARAMS,
+            name=f"n{number}",
+        )
+        if number == 25:
+            core.abort(next(iter(core.scheduler.waiting)))
+        while core.busy:
+            core.step()
+            core.hand_over_events()
+            assert told.tokens("CPU_PINNED") == held_on_host(core)
+            assert len(told.followers["DISK"].blocks) == tiers_of(core)._disk.tier.held  # type: ignore[union-attr]
+    assert told.tokens("DISK") and core.stats().tiers["disk"].evicted_tokens
+    core.flush_cache()
+    core.hand_over_events()
+    assert not any(told.tokens(medium) for medium in MEDIA)
+    core.close()
+
+
+def test_a_page_has_the_same_hash_in_every_tier(reference: Make, tmp_path: Path) -> None:
+    told = Told()
+    core = told_core(reference("llama")[0], tmp_path, told)
+    in_turn(core, prompts_of(3))
+    core.hand_over_events()
+    stored = [e for e in told.events if type(e).__name__ == "BlockStored"]
+    of = {medium: {h for e in stored if e.medium == medium for h in e.block_hashes} for medium in MEDIA}  # type: ignore[union-attr]
+    assert of["CPU_PINNED"] == of["DISK"] and of["CPU_PINNED"] < of["GPU"]
+    core.close()
+
+
+def test_what_a_restart_found_on_disk_and_what_follows_it_is_not_told(
+    reference: Make, tmp_path: Path
+) -> None:
+    path = reference("llama")[0]
+    first = told_core(path, tmp_path, Told())
+    prompts = prompts_of(2)
+    in_turn(first, prompts)
+    first.close()
+    told = Told()
+    second = told_core(path, tmp_path, told)
+    in_turn(second, [[*prompt, *random_tokens(30, seed=7)] for prompt in prompts] + prompts_of(4))
+    second.hand_over_events()
+    assert second.stats().tiers["disk"].hit_tokens
+    beginnings = {tuple(prompt[:4]) for prompt in prompts}
+    assert told.tokens("DISK") and not beginnings & {tokens[:4] for tokens in told.tokens("DISK")}
+    second.close()
+
+
+def test_a_disk_that_fails_takes_back_what_it_told(reference: Make, tmp_path: Path) -> None:
+    told = Told()
+    core = told_core(reference("llama")[0], tmp_path, told)
+    expected = in_turn(tiny_core(reference("llama")[0], radix_cache=False), prompts_of(3))
+    in_turn(core, prompts_of(3))
+    core.hand_over_events()
+    assert told.tokens("DISK")
+    tiers_of(core)._disk.failed = OSError("it broke")  # type: ignore[union-attr]
+    assert in_turn(core, prompts_of(3)) == expected
+    core.hand_over_events()
+    assert not told.tokens("DISK") and "disk" not in core.stats().tiers
+    core.close()
