@@ -81,7 +81,9 @@ def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, caplog: pytest.LogC
     assert open_disk(tmp_path / "file", 10**6, PAGE, MINE) is None
     (tmp_path / "kv.slab").mkdir()
     assert open_disk(tmp_path, 10**6, PAGE, MINE) is None
-    assert caplog.text.count("cannot be used") == 2
+    assert open_disk(Path("a\0b"), 10**6, PAGE, MINE) is None
+    assert open_disk(Path("~nobody-of-that-name/cache"), 10**6, PAGE, MINE) is None
+    assert caplog.text.count("cannot be used") == 4
     assert open_disk(tmp_path / "new", 5000, PAGE, MINE) is None
     assert "hold no page of" in caplog.text
 

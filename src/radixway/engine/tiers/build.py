@@ -54,7 +54,7 @@ def build_tiers(
         head_dim=shape.head_dim,
     )
     disk = open_disk(
-        config.disk_cache_dir.expanduser(),
+        config.disk_cache_dir,
         int(config.disk_cache_gb * GB),
         store.page_bytes,
         fingerprint.digest,

@@ -111,9 +111,10 @@ def open_disk(directory: Path, budget_bytes: int, page_bytes: int, fingerprint: 
         log.warning("no disk cache: %d bytes hold no page of %d", budget_bytes, page_bytes)
         return None
     try:
+        directory = directory.expanduser()
         directory.mkdir(parents=True, exist_ok=True)
         lock = os.open(directory / "kv.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL, a home that nobody has
         log.warning("no disk cache: %s cannot be used: %s", directory, error)
         return None
     try:
