@@ -208,6 +208,15 @@ def test_the_last_record_of_a_slot_counts_and_old_ones_go(tmp_path: Path) -> Non
     again.close()
 
 
+def test_an_index_that_cannot_be_rewritten_can_still_be_closed(tmp_path: Path) -> None:
+    index = Index(tmp_path / "i", MINE, slots=1)
+    (tmp_path / "i.new").mkdir()
+    with pytest.raises(OSError):
+        for n in range(4):
+            index.append(Record(1, 0, bytes(16), struct.pack("<QQ", n, 0)))
+    index.close()
+
+
 def test_digests_depend_on_all_before_the_namespace_and_the_fingerprint() -> None:
     tokens = random.Random(0).randbytes(3 * TOKENS)
     digests = split(chain(MINE, "", tokens + b"abc", TOKENS))

@@ -101,7 +101,7 @@ def test_a_restart_finds_the_disk_again_also_what_was_only_on_the_device(path: P
     second.close()
 
 
-def test_a_prefix_used_twice_is_on_disk_before_it_is_evicted(path: Path, tmp_path: Path) -> None:
+def test_a_prefix_hit_twice_is_on_disk_before_it_is_evicted(path: Path, tmp_path: Path) -> None:
     core = tiered(path, tmp_path, pool=2048)
     system = random_tokens(40)
     in_turn(core, [[*system, *random_tokens(9, seed)] for seed in (1, 2, 3)])

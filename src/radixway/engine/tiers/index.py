@@ -55,15 +55,13 @@ class Index:
             raise OSError("only a part of a record was written")
         self._appended += 1
         if self._appended > 2 * self._slots:
-            os.close(self._file)
-            self._file = self._rewritten()
+            self._rewrite()
 
     def clear(self, fingerprint: bytes) -> None:
         """Forget everything; from now on records are of `fingerprint`."""
         self._fingerprint = fingerprint
         self.records.clear()
-        os.close(self._file)
-        self._file = self._rewritten()
+        self._rewrite()
 
     def close(self) -> None:
         """No more records."""
@@ -86,6 +84,10 @@ class Index:
             if 1 <= record.slot <= self._slots:
                 self.records.pop(record.slot, None)  # last in the order of writing
                 self.records[record.slot] = record
+
+    def _rewrite(self) -> None:
+        old, self._file = self._file, self._rewritten()  # in this order: it may fail
+        os.close(old)
 
     def _rewritten(self) -> int:
         """A file with the latest record of each slot takes the place of the old one; opened for appending."""

@@ -1,10 +1,10 @@
 """What moves between the tiers, and when.
 
-    device ──evicted, or used a second time──► host memory ──everything that comes there──► disk
+    device ──evicted, or hit a second time──► host memory ──everything that comes there──► disk
        ◄────────── a prefix that a request matches, if it is long enough to pay ──────────────
 
 - Down: what the device evicts would be lost, so it is copied first; nothing that fits the device is ever
-  copied for that reason alone. A prefix that is used a second time is copied at once: it is worth surviving a
+  copied for that reason alone. A prefix that is hit a second time is copied at once: it is worth surviving a
   crash, and its eviction will cost nothing. What comes to host memory is written on to disk behind the
   engine's back, so making room in host memory never waits for the disk.
 - Up: the request waits with its prefix pinned while the transfer thread fills pages that are already its own.
