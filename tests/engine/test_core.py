@@ -175,7 +175,7 @@ def test_a_prompt_that_gives_no_numbers_harms_nobody_before_or_after_it(
     prompts = [random_tokens(length, seed=length, vocabulary=319) for length in (3, 9, 14)]
     expected = answers(tiny_core(path), prompts)
     core = tiny_core(path, kv_tokens=64)
-    core.runner._attention = attention(core.runner._attention._store)  # type: ignore[attr-defined]
+    core.runner.attention = attention(core.runner.attention._store)  # type: ignore[attr-defined]
     core.runner.model.embedding[319] = torch.nan
     bystander = submit(core, prompts[0])
     for _ in range(4):

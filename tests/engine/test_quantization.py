@@ -106,7 +106,7 @@ def test_with_kv_in_eight_bits_answers_do_not_depend_on_what_was_cached(
 def test_eight_bits_hold_more_tokens_in_the_same_memory(reference: Make) -> None:
     path, _ = reference("llama-one-kv-head-wide")
     stores = {
-        kind: tiny_core(path, kv_cache_dtype=kind).runner._attention._store.page_bytes  # type: ignore[attr-defined]
+        kind: tiny_core(path, kv_cache_dtype=kind).runner.attention._store.page_bytes  # type: ignore[attr-defined]
         for kind in ("auto", "int8", "fp8")
     }
     assert stores["fp8"] * 4 == stores["auto"] and stores["int8"] * 3 < stores["auto"]

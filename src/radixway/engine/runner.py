@@ -22,7 +22,7 @@ class Runner:
 
     def __init__(self, model: Model, attention: Attention, page_size: int) -> None:
         self.model = model
-        self._attention = attention
+        self.attention = attention
         self._page_size = page_size
         self._dtype = model.embedding.dtype
         self._device = model.embedding.device
@@ -35,11 +35,11 @@ class Runner:
     def run(self, work: Sequence[Work]) -> tuple[Tensor, list[Request]]:
         """Compute and store the KV of `work`; the next-token logits [n, vocabulary], and whose they are."""
         spans = [Span(request.computed, tokens, request.pages) for request, tokens in work]
-        plan = Plan.make(spans, self._page_size, self._dtype, self._device, share=self._attention.shares)
+        plan = Plan.make(spans, self._page_size, self._dtype, self._device, share=self.attention.shares)
         work = [work[i] for i in plan.order]
         tokens = np.concatenate([_tokens(request, tokens) for request, tokens in work])
         hidden = self.model.hidden(
-            torch.from_numpy(tokens).to(self._device), plan.positions, partial(self._attention, plan)
+            torch.from_numpy(tokens).to(self._device), plan.positions, partial(self.attention, plan)
         )
         score_prompts(self.model.logits, hidden, work, self.model.architecture.vocab_size)
         ends = np.cumsum([part.tokens for part in work]) - 1
