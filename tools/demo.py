@@ -94,7 +94,7 @@ async def show_stream(url: str) -> str:
 
 async def show_explanation(url: str, request_id: str) -> None:
     chapter(f"its explanation: GET /explain/{request_id}")
-    out.print_json(data=await call(url, "GET", f"/explain/{request_id}"))
+    out.print_json(data=await call(url, "GET", f"/explain/{request_id}", dict[str, Any]))
 
 
 async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
@@ -110,7 +110,9 @@ async def show_death(url: str, victim: asyncio.subprocess.Process) -> None:
             async with session.post(f"{url}/v1/chat/completions", json=body) as response:
                 await response.read()
                 answered.append(response.status)
-                journal = await call(url, "GET", f"/explain/{response.headers['x-request-id']}")
+                journal = await call(
+                    url, "GET", f"/explain/{response.headers['x-request-id']}", dict[str, Any]
+                )
                 retried += any(step["step"] == "retry" for step in journal["steps"])
 
         began = perf_counter()
@@ -133,7 +135,7 @@ async def tour(port: int) -> None:
         await show_explanation(url, await show_stream(url))
         async with process("engine", "--port", str(port + 2)) as second:
             chapter("a second engine joins: POST /add_worker")
-            await call(url, "POST", "/add_worker", {"url": f"http://127.0.0.1:{port + 2}"})
+            await call(url, "POST", "/add_worker", dict[str, Any], {"url": f"http://127.0.0.1:{port + 2}"})
             await until_ready_workers(url, 2, second)
             await show_death(url, second)
             await until_ready_workers(url, 1, up)
