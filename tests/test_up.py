@@ -75,4 +75,6 @@ async def until_refused(port: int) -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except ConnectionRefusedError:
             return
+        except ConnectionResetError:  # accepted into a backlog that was closed
+            continue
         writer.close()
