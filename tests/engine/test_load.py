@@ -78,7 +78,15 @@ def test_dummy_weights_need_only_the_config(checkpoint: Path) -> None:
 def test_a_model_that_is_nowhere_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    for name in (str(tmp_path / "nowhere"), "./nowhere", "nowhere", "a/b/c", "nobody/no-such-model"):
+    names = [
+        "./nowhere",
+        "nowhere",
+        "a/b/c",
+        "nobody/no-such-model",
+        "~no-such-user/nowhere",
+        "nowhere" * 999,
+    ]
+    for name in (str(tmp_path / "nowhere"), *names):
         with pytest.raises(ModelNotFound, match="nowhere|a/b/c|no-such-model"):
             find_model(name)
 

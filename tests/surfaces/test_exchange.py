@@ -434,6 +434,10 @@ BAD_BODIES = [
     (b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": -1}', "max_tokens"),
     (b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "temperature": -1}', "temperature"),
     (b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "temperature": NaN}', None),
+    (
+        b'{"messages": [{"role": "user", "content": "x"}], "stream_options": {"include_usage": true}}',
+        "stream_options",
+    ),
     (b"[" * 100_000, None),
     (b'{"model": "m", "messages": [{"role": "user", "content": ' + b"[" * 100_000, None),
 ]

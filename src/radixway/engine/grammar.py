@@ -36,7 +36,8 @@ LONGEST_SOURCE = {
     "grammar": 32_768,
     "lark": 262_144,
 }
-"""Characters of a constraint. Compiling is about linear in them; `lark` is written by this server itself."""
+"""Characters of a constraint, its whitespace included. Compiling is about linear in them; `lark` is written
+by this server itself."""
 
 _CACHED = 256  # compiled grammars; a few KB to a few MB each
 _MOST_COMPILE_S = 2.0  # of a core, for compiling and the first mask
@@ -146,7 +147,8 @@ class Grammars:
         except ImportError as error:
             message = "constraints need the llguidance package: pip install 'radixway[engine]'"
             raise GrammarUnavailable(message) from error
-        length, most = len(constraint.source), LONGEST_SOURCE[constraint.kind]
+        length = len(constraint.source) + len(constraint.whitespace)
+        most = LONGEST_SOURCE[constraint.kind]
         if length > most:
             raise InvalidGrammar(f"it has {length} characters; at most {most} are taken")
         vocabulary = self._read_vocabulary()

@@ -27,9 +27,12 @@ def find_model(model: str, revision: str | None = None, progress: Progress | Non
     """
     if model == "bundled":
         return Path(radixway.bundled.__file__).parent / "guide"
-    path = Path(model).expanduser()
-    if path.is_dir():
-        return path
+    try:
+        path = Path(model).expanduser()
+        if path.is_dir():
+            return path
+    except (OSError, RuntimeError):  # too long a name, a home that nobody has
+        raise ModelNotFound(model) from None
     if path.is_absolute() or model.startswith(("./", "../", "~")) or model.count("/") != 1:
         raise ModelNotFound(model)
     return download(model, revision, progress)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from radixway.surfaces.exchange import ModelName
-from radixway.web import read_json
+from radixway.web import BadBody, read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
 
@@ -23,6 +23,7 @@ class _Sampling(msgspec.Struct, kw_only=True):
 
     model: ModelName | None = None
     stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
     n: Annotated[int, Meta(ge=1)] | None = None
     max_tokens: _Count = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
@@ -49,6 +50,9 @@ class _OpenAISurface:
 
     def read(self, raw: bytes) -> tuple[str | None, bool]:
         body: _Sampling = read_json(self._decoder, raw)
+        if body.stream_options is not None and not body.stream:
+            message = "stream_options is for streams only: give stream: true, or leave it out"
+            raise BadBody(message, param="stream_options", code="invalid_value")
         return body.model, bool(body.stream)
 
 

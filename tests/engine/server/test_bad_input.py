@@ -114,6 +114,8 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
         ({"stream": "yes"}, "stream"),
         ({"stream_options": []}, "stream_options"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stream_options": {}, "stream": False}, "stream_options"),
         ({"prompt_logprobs": 21}, "prompt_logprobs"),
         ({"prompt_logprobs": -1}, "prompt_logprobs"),
         ({"prompt_logprobs": True}, "prompt_logprobs"),
@@ -133,6 +135,7 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"guided_json": 5}, "guided_json"),
         ({"guided_json": "{"}, "guided_json"),
         ({"guided_json": {"type": "object"}, "guided_whitespace_pattern": "("}, "guided_json"),
+        ({"guided_json": {"type": "object"}, "guided_whitespace_pattern": "( |a)*" * 20_000}, "guided_json"),
         ({"guided_regex": "("}, "guided_regex"),
         ({"guided_regex": 5}, "guided_regex"),
         ({"guided_choice": []}, "guided_choice"),
@@ -182,12 +185,26 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"add_generation_prompt": True, "continue_final_message": True}, "messages"),
         ({"priority": 10**30}, "priority"),
         ({"cache_salt": 5}, "cache_salt"),
+        ({"cache_salt": "a\0b"}, "cache_salt"),
         ({"model": 5}, "model"),
     ],
 )
 async def test_a_wrong_field_is_named(cramped_guide: Served, fields: dict[str, Any], param: str) -> None:
     error = await refused(cramped_guide, json.dumps({"messages": HI, **fields}).encode())
     assert error["param"] == param, error
+
+
+async def test_no_depth_of_nesting_makes_the_server_fail(cramped_guide: Served) -> None:
+    codes = set()
+    for depth in range(900, 1000, 4):  # between what the decoder takes and what can be written again
+        nested = b'{"items":' * depth + b"{}" + b"}" * depth
+        for body in (
+            b'{"messages": [{"role": "user", "content": "hi"}], "guided_json": %b}' % nested,
+            b'{"messages": [{"role": "user", "content": "hi"}], "tool_choice": "required",'
+            b' "tools": [{"type": "function", "function": {"name": "f", "parameters": %b}}]}' % nested,
+        ):
+            codes.add((await refused(cramped_guide, body))["code"])
+    assert {"invalid_json", "invalid_grammar"} <= codes
 
 
 async def test_a_prompt_too_long_says_how_long_and_what_fits(cramped_guide: Served) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from engine.server.scripted_engine import ANSWER
 from engine.server.served import Served
+from radixway.config.engine import EngineConfig
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -141,10 +142,44 @@ async def test_a_request_can_be_aborted_by_its_id(served: Served) -> None:
     assert (await served.post("/abort_request", {"rid": "r-9"})).json()["aborted"] == 0
 
 
+async def test_a_batch_can_be_aborted_as_one(served: Served) -> None:
+    """By the `rid` that its prompts' ids were made from, or by the request's own id."""
+    body = {"text": ["hello", "there"], "sampling_params": {"n": 2}, "rid": "r-10", "stream": True}
+    for name in ("r-10", "http-1"):
+        served.engine.reset()
+        served.engine.hold_after = 2
+        headers = {"x-request-id": "http-1"}
+        async with served.http.stream("POST", "/generate", json=body, headers=headers) as response:
+            await served.engine.holding.wait()
+            assert (await served.post("/abort_request", {"rid": "r-1"})).json()["aborted"] == 0
+            assert (await served.post("/abort_request", {"rid": name})).json()["aborted"] == 4
+            await response.aread()
+    assert (await served.post("/abort_request", {"abort_all": True})).json()["aborted"] == 0
+
+
+async def test_more_answers_than_can_ever_wait_are_not_told_to_come_back(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.app.service, "config", EngineConfig(max_running=1, max_queued=2))
+    for path, body, param in (
+        ("/generate", {"text": ["a", "b"], "sampling_params": {"n": 2}}, "text"),
+        ("/v1/completions", {"prompt": "a", "n": 4}, "prompt"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "n": 4}, "messages"),
+    ):
+        refused = await served.post(path, body)
+        assert refused.status_code == 400, refused.text
+        assert refused.json()["error"]["param"] == param and "3" in refused.json()["error"]["message"]
+    assert not served.engine.submitted
+
+
 async def test_cache_salts_keep_prefixes_apart(served: Served) -> None:
-    for salt in ({}, {"cache_salt": "a"}, {"extra_key": "a", "cache_salt": "b"}):
+    salts = [{}, {"cache_salt": "a"}, {"extra_key": "a"}, {"extra_key": "a", "cache_salt": "b"}]
+    for salt in salts:
         await served.post("/generate", {"text": "hello", **salt})
-    assert len({namespace for _, _, namespace, _ in served.engine.submitted}) == 3
+    assert len({namespace for _, _, namespace, _ in served.engine.submitted}) == len(salts)
+    for salt in ({"extra_key": "a\0b"}, {"cache_salt": "a\0"}):  # must not be taken for a key and a salt
+        refused = await served.post("/generate", {"text": "hello", **salt})
+        assert refused.status_code == 400 and refused.json()["error"]["param"] == next(iter(salt))
 
 
 @pytest.mark.parametrize(

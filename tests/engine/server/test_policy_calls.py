@@ -228,6 +228,8 @@ PICKLE = base64.b64encode(pickle.dumps({UP: [1.0]})).decode()
         ("/update_weights_from_disk", {"model_path": ""}, "model_path"),
         ("/update_weights_from_disk", {"model_path": "\0"}, "model_path"),
         ("/update_weights_from_disk", {"model_path": "/etc"}, "model_path"),
+        ("/update_weights_from_disk", {"model_path": "a" * 5000}, "model_path"),
+        ("/update_weights_from_disk", {"model_path": "~nobody-has-this-name/x"}, "model_path"),
         ("/update_weights_from_disk", {"model_path": "bundled", "load_format": "npcache"}, "load_format"),
         ("/update_weights_from_disk", {"model_path": "bundled", "flush_cache": "no"}, "flush_cache"),
         ("/update_weights_from_disk", {"model_path": "bundled", "weight_version": ""}, "weight_version"),

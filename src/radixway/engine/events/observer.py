@@ -33,7 +33,7 @@ class MediumEvents:
         if parent is not None and parent not in self._digests:  # another process put it there
             return
         namespace = namespace.removeprefix(self._step.epoch)
-        names = tuple(namespace.split("\0")) if namespace else ()
+        names = tuple(filter(None, namespace.split("\0")))
         if parent is not None:
             digest = self._digests[parent]
         else:

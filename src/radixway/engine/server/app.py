@@ -124,6 +124,8 @@ class App:
             await exchange.send_error(BadBody(str(error), param="messages", code="template_error"))
         except EngineError as error:
             await exchange.send_error(http_error(error))
+        except RecursionError:  # some levels short of what the decoder refuses, but too deep for what follows
+            await exchange.send_error(BadBody("the body is nested too deeply", code="invalid_json"))
         except Exception as error:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"

@@ -13,7 +13,7 @@ from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
 from radixway.engine.server.parsers import CLOSES, MARKERS, OPENS, Reading, thinking_place
 from radixway.engine.server.sampling import check_choices, check_logprobs, sampling_params, wire_names
-from radixway.engine.server.service import Job, Service
+from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.engine.server.tools import ToolUse, tool_use, tools_or_constraint
 from radixway.tokenizer import Tokenizer
 from radixway.web import BadBody, read_json
@@ -59,7 +59,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
         async with service.generate(
             [Job(prompt.ids, params, exchange.request_id) for params in all_params],
             arrived_at=arrived_at,
-            namespace=body.cache_salt,
+            namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
         ) as answers:
             kind = "chat.completion.chunk" if body.stream else "chat.completion"

@@ -32,7 +32,7 @@ from radixway.engine.server.sampling import (
     unsupported,
     wire_names,
 )
-from radixway.engine.server.service import Job, Service
+from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.web import BadBody, read_json
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
@@ -79,7 +79,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         async with service.generate(
             jobs,
             arrived_at=arrived_at,
-            namespace=body.cache_salt,
+            namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
         ) as answers:
             head = ReplyHead(

@@ -42,8 +42,9 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
         async with service.generate(
             jobs,
             arrived_at=arrived_at,
-            namespace=namespace_of(body.extra_key, body.cache_salt),
+            namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
+            also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
         ) as answers:
             replies = _Replies(service, body, jobs, arrived_at)
             as_list = is_batch(body) or len(jobs) > 1

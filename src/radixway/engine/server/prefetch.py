@@ -45,7 +45,7 @@ async def prefetch(service: Service, exchange: Exchange, raw: bytes) -> None:
         async with service.generate(
             [Job(ids, _PARAMS, exchange.request_id)],
             arrived_at=arrived_at,
-            namespace=namespace_of(body.extra_key, body.cache_salt),
+            namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
         ) as answers:
             (answer,) = await answers.gather()

@@ -139,6 +139,9 @@ def check_choices(body: SamplingBody) -> int:
         raise BadBody(f"n must be between 1 and {MOST_CHOICES}, not {n}", param="n", code="invalid_value")
     if body.best_of is not None and body.best_of != n:
         raise unsupported("best_of", "other than n")
+    if body.stream_options is not None and not body.stream:
+        message = "stream_options is for streams only: give stream: true, or leave it out"
+        raise BadBody(message, param="stream_options", code="invalid_value")
     check_logprobs("prompt_logprobs", body.prompt_logprobs)
     if body.prompt_logprobs is not None and body.stream:
         raise unsupported("prompt_logprobs", "in a stream")

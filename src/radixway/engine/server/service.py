@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine, Generation
+from radixway.engine.errors import InvalidRequest
 from radixway.engine.grammar import Grammars
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
@@ -34,7 +35,7 @@ class Job:
     prompt_ids: list[int]
     params: SamplingParams
     request_id: str
-    """What `abort` knows it by; several jobs may share one."""
+    """What its answer calls it, and `abort` knows it by; several jobs may share one."""
 
 
 @dataclass(slots=True)
@@ -134,15 +135,20 @@ class Service:
         jobs: Sequence[Job],
         *,
         arrived_at: float,
-        namespace: str | None = None,
+        namespace: str = "",
         priority: int | None = None,
+        also_known_as: Sequence[str] = (),
     ) -> AsyncIterator[Answers]:
-        """Submit every job; what still runs at the end is aborted.
+        """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
+        all of them by.
 
         Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
         """
         if abs(priority or 0) >= _PRIORITY_LIMIT:
             raise BadBody(f"priority is out of range: {priority}", param="priority", code="invalid_value")
+        most = self.config.max_running + self.config.max_queued
+        if len(jobs) > most:  # waiting would not help
+            raise InvalidRequest("prompt", f"{len(jobs)} answers are more than the {most} this engine takes")
         generations: list[Generation] = []
         answers = Answers(
             generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
@@ -153,20 +159,22 @@ class Service:
                     job.prompt_ids,
                     job.params,
                     request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
-                    namespace=namespace or "",
+                    namespace=namespace,
                     priority=priority or 0,
                 )
                 generations.append(generation)
-                self._running.setdefault(job.request_id, set()).add(generation.request_id)
+                for name in {job.request_id, *also_known_as}:
+                    self._running.setdefault(name, set()).add(generation.request_id)
             yield answers
             self.metrics.whole_s.observe(time.perf_counter() - arrived_at)
         finally:
             for job, generation in zip(jobs, generations, strict=False):
                 self.engine.abort(generation.request_id)  # before anything is awaited: that may be cancelled
-                running = self._running[job.request_id]
-                running.discard(generation.request_id)
-                if not running:
-                    del self._running[job.request_id]
+                for name in {job.request_id, *also_known_as}:
+                    running = self._running[name]
+                    running.discard(generation.request_id)
+                    if not running:
+                        del self._running[name]
             await answers.aclose()
 
     def abort(self, request_id: str) -> int:
@@ -175,9 +183,15 @@ class Service:
 
     def abort_all(self) -> int:
         """End every generation; how many there were."""
-        return sum(self.abort(request_id) for request_id in list(self._running))
+        return sum(map(self.engine.abort, set().union(*self._running.values())))
 
 
-def namespace_of(extra_key: str | None, cache_salt: str | None) -> str:
-    """Where a request's prefixes are found: only with the same extra key (SGLang's) and salt."""
-    return "\0".join(filter(None, (extra_key, cache_salt)))
+def namespace_of(*, cache_salt: str | None, extra_key: str | None = None) -> str:
+    """Where a request's prefixes are found: only with the same extra key (SGLang's) and the same salt.
+
+    Raises BadBody (400) for a NUL in either, which is what divides them.
+    """
+    for name, value in (("cache_salt", cache_salt), ("extra_key", extra_key)):
+        if value and "\0" in value:
+            raise BadBody(f"{name} must not hold a NUL character", param=name, code="invalid_value")
+    return f"{extra_key}\0{cache_salt or ''}" if extra_key else cache_salt or ""
