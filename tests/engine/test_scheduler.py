@@ -11,7 +11,7 @@ from radixway.engine.queue import STARVING, Order
 from radixway.engine.request import Request, SamplingParams
 from radixway.engine.scheduler import Scheduler
 from radixway.radix import Order as Eviction
-from radixway.radix import lru, priority
+from radixway.radix import lfu, lru, priority, slru
 
 PAGE = 4
 
@@ -317,6 +317,22 @@ def test_least_recently_used_prefixes_are_evicted_and_pinned_ones_never(new: Arr
     assert s.cache.evicted_pages == 2
     s.add(new(range(100, 116), most=1))
     assert step(s)["r5"] == 8, "r2's last two pages are gone, and r3's are still there"
+
+
+@pytest.mark.parametrize("eviction", [lru, lfu, slru])
+def test_who_uses_the_beginning_of_a_sequence_does_not_keep_the_rest_of_it(
+    new: Arrivals, eviction: Eviction
+) -> None:
+    s = scheduler(pages=12, eviction=eviction)
+    for start in (0, 100):
+        s.add(new(range(start, start + 17), most=1))
+        run(s)
+    s.add(new([*range(4), 500], most=1))
+    run(s)
+    s.add(new(range(200, 226), most=1))
+    run(s)
+    assert s.cache.look(new(range(17))) == 4, "what r3 came back to; the rest was used longest ago"
+    assert s.cache.look(new(range(100, 117))) == 16
 
 
 def test_what_a_request_of_higher_priority_used_is_evicted_later(new: Arrivals) -> None:

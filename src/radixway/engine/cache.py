@@ -137,8 +137,8 @@ class PrefixCache:
         self.look(request)
         match = request.match
         assert match is not None
-        self._tree.touch(match)
         request.node = self._tree.lock(match, priority=_retention(request))
+        self._tree.touch(request.node)  # after the lock has split it off: what goes on from here was not used
         request.key, request.match = b"", None
         for part in match.payloads():
             request.pages.extend(part.ids)

@@ -33,8 +33,13 @@ class Tier:
 
     def find(self, key: bytes, namespace: Hashable = None, *, touch: bool = False) -> "array[int]":
         """The slots of the longest prefix of `key` that is here. `touch` counts as a use of it."""
+        match = self._tree.match(key, namespace, touch=False)
+        if touch:
+            self._tree.unlock(
+                self._tree.lock(match)
+            )  # of just that: what goes on from it is as old as it was
         found = array("i")
-        for part in self._tree.match(key, namespace, touch=touch).payloads():
+        for part in match.payloads():
             found.extend(part.ids)
         return found
 
@@ -43,7 +48,7 @@ class Tier:
 
         They are fewer than all the rest only if the tier is too small for the whole key.
         """
-        match = self._tree.match(key, namespace)
+        match = self._tree.match(key, namespace, touch=False)
         node = self._tree.lock(match)
         missing = len(key) // self.width - match.length
         for part in self._tree.evict(max(0, missing - self.pool.free)):
