@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,14 @@ async def test_nothing_is_taken_before_the_start(reference: Make) -> None:
     with pytest.raises(EngineStopped):
         engine.submit(random_tokens(9), GREEDY)
     engine.stop()
+
+
+def test_an_engine_that_was_never_started_lets_go_of_its_disk_cache(reference: Make, tmp_path: Path) -> None:
+    for _ in range(2):
+        engine = small_engine(reference, disk_cache_dir=tmp_path, disk_cache_gb=0.01)
+        assert "disk" in engine._core.stats().tiers, "else another has it"
+        engine.stop()
+        engine.stop()
 
 
 async def test_a_failing_step_fails_its_requests_and_no_later_ones(

@@ -1,5 +1,7 @@
 """From the configuration to an engine core: find the model, suit the machine, load, size the KV pool."""
 
+from pathlib import Path
+
 import torch
 
 from radixway.config.engine import EngineConfig
@@ -55,21 +57,9 @@ def build_core(
 
     pages = _pool_pages(config, shape, dtype, device, length)
     store = KVStore(shape, pages, config.page_size, dtype, device, config.kv_cache_dtype)
-    name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
-    info = ModelInfo(
-        name=config.served_model_name or name,
-        path=str(directory),
-        architecture=shape.name,
-        dtype=str(dtype).removeprefix("torch."),
-        device=device.type,
-        vocab_size=shape.vocab_size,
-        context_length=min(length, pages * config.page_size),
-        eos_token_ids=frozenset(i for i in shape.eos_token_ids if i < shape.vocab_size),
-        parameters=shape.parameters,
-        weight_version=config.weight_version,
-    )
-
-    tiers = None
+    runner = Runner(model, best_attention(store, device), config.page_size)
+    runner.try_out()
+    tiers = None  # last: nothing may fail that would leave their thread and files behind
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
         tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
 
@@ -88,9 +78,27 @@ def build_core(
             order=config.schedule,
         )
 
-    runner = Runner(model, best_attention(store, device), config.page_size)
-    runner.try_out()
+    info = _model_info(config, directory, shape, runner, min(length, pages * config.page_size))
     return Core(info, runner, new_scheduler, text=text, seed=config.seed, events=events)
+
+
+def _model_info(
+    config: EngineConfig, directory: Path, shape: Architecture, runner: Runner, context_length: int
+) -> ModelInfo:
+    name = "radixway-guide" if config.model == "bundled" else directory.resolve().name
+    embedding = runner.model.embedding
+    return ModelInfo(
+        name=config.served_model_name or name,
+        path=str(directory),
+        architecture=shape.name,
+        dtype=str(embedding.dtype).removeprefix("torch."),
+        device=embedding.device.type,
+        vocab_size=shape.vocab_size,
+        context_length=context_length,
+        eos_token_ids=frozenset(i for i in shape.eos_token_ids if i < shape.vocab_size),
+        parameters=shape.parameters,
+        weight_version=config.weight_version,
+    )
 
 
 def _pool_pages(

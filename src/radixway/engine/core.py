@@ -179,9 +179,9 @@ class Core:
 
     def reset(self) -> None:
         """Drop all requests and everything cached: after an error nothing of it is to be trusted."""
-        self.scheduler.settle()
-        if self.scheduler.cache.tiers is not None:
-            self.scheduler.cache.tiers.clear()
+        if (tiers := self.scheduler.cache.tiers) is not None:
+            tiers.forget_loads()  # before their pages are given to others
+            tiers.clear()
         self.scheduler = self._new_scheduler()
         if self._events is not None:
             self._events.cleared()

@@ -77,6 +77,8 @@ class Engine:
 
     def stop(self) -> None:
         """End what runs (its streams raise `EngineStopped`), and wait for the thread. Safe to call twice."""
+        if not self._stopped and self._thread.ident is None:
+            self._core.close()  # it was never started, so its thread cannot
         self._stopped = True
         if self._thread.is_alive():
             self._inbox.put(None)

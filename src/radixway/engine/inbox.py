@@ -56,7 +56,8 @@ class Inbox:
         try:
             return future.result()
         finally:
-            self._asked.discard(future)
+            with self._lock:  # `close` may be looking through them
+                self._asked.discard(future)
 
     def close(self) -> None:
         """No more tasks are taken: whoever waits for an answer is told so."""

@@ -65,8 +65,8 @@ class RadixTree(Generic[K, P]):
     def touch(self, where: Match[K, P] | Node[K, P]) -> None:
         """Count one use of the path to `where`: for each node on it a hit, and its most recent use.
 
-        The last edge counts as a whole, also if a match ends inside it; whoever locks it, which splits it there,
-        can touch the node returned instead.
+        The last edge counts as a whole, also if a match ends inside it. Whoever locks the match, which splits
+        the edge there, touches the node returned instead.
         """
         node = where.node if isinstance(where, Match) else where
         renew = self._queue.renew

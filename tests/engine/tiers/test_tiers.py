@@ -169,6 +169,33 @@ def test_a_request_aborted_while_loading_gives_its_pages_back_once_they_are_fill
     core.close()
 
 
+def test_after_a_failure_nobody_waits_for_what_was_loading(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = tiered(path)
+    prompts = prompts_of(4)
+    expected = in_turn(core, prompts)
+
+    def fail(request: Request) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        release = hold_transfers(core)
+        request = submit(core, prompts[0], PARAMS)
+        submit(core, prompts[1], PARAMS)
+        step(core)
+        assert request in core.scheduler.loading
+        broken.setattr(core.scheduler.cache, "publish", fail)
+        release()
+        with pytest.raises(ZeroDivisionError):
+            while core.busy:
+                core.step()
+        core.reset()
+    assert core.scheduler.cache.pool.free == core.scheduler.cache.pool.total
+    assert in_turn(core, prompts) == expected
+    core.close()
+
+
 def test_a_flush_empties_every_tier_also_after_a_restart(path: Path, tmp_path: Path) -> None:
     core = tiered(path, tmp_path)
     prompts = prompts_of(4)

@@ -122,6 +122,7 @@ async def _load(
         try:
             holder.append(Tokenizer.load(engine.model_info.path))
         except (TokenizerError, TemplateError) as error:
+            engine.stop()
             raise BrokenTokenizer(f"cannot use {config.model}: {error}") from error
         return engine, holder[0]
 

@@ -133,6 +133,11 @@ class Tiers:
                 self._report_damage(load)
         return loads
 
+    def forget_loads(self) -> None:
+        """Wait until no load is under way; nobody hears of them."""
+        while self.arrived(None):
+            pass
+
     def clear(self, weights: str | None = None, weight_version: str | None = None) -> None:
         """Forget everything. With `weights`: from now on those are what KV is computed with."""
         if self._fingerprint is not None and weights is not None:
