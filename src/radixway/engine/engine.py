@@ -199,6 +199,7 @@ class Engine:
     def _run(self) -> None:
         try:
             torch.set_num_threads(self._threads)  # OpenMP keeps the number per thread
+            self._core.hand_over_events()  # what was found on disk
             while self._take_inbox():
                 with self._surviving():
                     self._deliver(self._core.step())

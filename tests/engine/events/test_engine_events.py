@@ -108,6 +108,32 @@ async def test_a_router_knows_the_cache_of_an_engine_that_evicts_fails_and_is_fl
     assert engine.kv_events is None
 
 
+async def test_what_is_on_disk_is_published_when_the_engine_starts(reference: Make, tmp_path: Path) -> None:
+    def started() -> Engine:
+        engine = tiny_engine(
+            reference,
+            disk_cache_dir=tmp_path,
+            disk_cache_gb=0.01,
+            kv_events_endpoint=f"ipc://{tmp_path}/events",
+            kv_events_replay_endpoint=f"ipc://{tmp_path}/replay",
+        )
+        engine.start()
+        return engine
+
+    engine, prompt = started(), random_tokens(20)
+    async for _ in engine.submit(prompt, GREEDY):
+        pass
+    engine.stop()
+    engine = started()
+    while not engine._publisher._history.since(0):
+        pass
+    (batch,) = replay(engine.kv_events.replay_endpoint)
+    (event,) = events_of(batch)
+    assert event["type"] == "BlockStored" and event["medium"] == "DISK"
+    assert event["parent_block_hash"] is None and event["token_ids"][:20] == prompt.tolist()
+    engine.stop()
+
+
 def test_without_an_endpoint_nothing_is_hashed(reference: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CacheEvents, "stored", lambda *_: pytest.fail("hashed for nobody"))
     engine = tiny_engine(reference)

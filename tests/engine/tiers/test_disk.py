@@ -18,7 +18,7 @@ TOKENS = 8  # bytes of the tokens of a page
 
 
 def opened(folder: Path, *, slots: int = 20, mine: bytes = MINE) -> Disk:
-    disk = open_disk(folder, (slots + 2) * slot_bytes(PAGE), PAGE, mine)
+    disk = open_disk(folder, (slots + 2) * slot_bytes(PAGE), PAGE, TOKENS, mine)
     assert disk is not None
     return disk
 
@@ -39,7 +39,7 @@ def save(disk: Disk, digests: bytes) -> None:
     for slot, (parent, digest), page in zip(
         slots, list(pairwise(each))[start:], range(start, 99), strict=False
     ):
-        disk.write(Record(slot, page, parent, digest), content(digest))
+        disk.write(Record(slot, page, parent, digest, bytes(TOKENS)), content(digest))
 
 
 def split(digests: bytes) -> list[bytes]:
@@ -70,7 +70,7 @@ def test_what_was_written_is_read_again_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_second_process_is_told_and_goes_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = opened(tmp_path)
-    assert open_disk(tmp_path, 10**6, PAGE, MINE) is None
+    assert open_disk(tmp_path, 10**6, PAGE, TOKENS, MINE) is None
     assert "another process uses" in caplog.text
     disk.close()
     opened(tmp_path).close()
@@ -78,13 +78,13 @@ def test_a_second_process_is_told_and_goes_without(tmp_path: Path, caplog: pytes
 
 def test_a_place_that_cannot_be_used_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
-    assert open_disk(tmp_path / "file", 10**6, PAGE, MINE) is None
+    assert open_disk(tmp_path / "file", 10**6, PAGE, TOKENS, MINE) is None
     (tmp_path / "kv.slab").mkdir()
-    assert open_disk(tmp_path, 10**6, PAGE, MINE) is None
-    assert open_disk(Path("a\0b"), 10**6, PAGE, MINE) is None
-    assert open_disk(Path("~nobody-of-that-name/cache"), 10**6, PAGE, MINE) is None
+    assert open_disk(tmp_path, 10**6, PAGE, TOKENS, MINE) is None
+    assert open_disk(Path("a\0b"), 10**6, PAGE, TOKENS, MINE) is None
+    assert open_disk(Path("~nobody-of-that-name/cache"), 10**6, PAGE, TOKENS, MINE) is None
     assert caplog.text.count("cannot be used") == 4
-    assert open_disk(tmp_path / "new", 5000, PAGE, MINE) is None
+    assert open_disk(tmp_path / "new", 5000, PAGE, TOKENS, MINE) is None
     assert "hold no page of" in caplog.text
 
 
@@ -187,33 +187,38 @@ def test_a_disk_that_fails_is_remembered_and_left_alone(tmp_path: Path) -> None:
 
 def test_a_page_is_only_reached_through_all_before_it() -> None:
     a, b, c, d = (bytes([n]) * DIGEST_BYTES for n in range(4))
-    whole = [Record(1, 0, a, a), Record(2, 1, a, b), Record(3, 2, b, c), Record(4, 1, a, d)]
-    assert chains(whole) == [(a + b + c, [1, 2, 3]), (a + d, [1, 4])]
-    assert chains([whole[0], whole[2], whole[3]]) == [(a + d, [1, 4])], "c has lost the page before it"
-    assert chains([whole[1], Record(1, 1, b, a)]) == [], "a ring has no beginning"
+    one, two, three, other = whole = [
+        Record(1, 0, a, a, b""),
+        Record(2, 1, a, b, b""),
+        Record(3, 2, b, c, b""),
+        Record(4, 1, a, d, b""),
+    ]
+    assert chains(whole) == [[one, two, three], [one, other]]
+    assert chains([one, three, other]) == [[one, other]], "three has lost the page before it"
+    assert chains([two, Record(1, 1, b, a, b"")]) == [], "a ring has no beginning"
 
 
 def test_the_last_record_of_a_slot_counts_and_old_ones_go(tmp_path: Path) -> None:
-    index = Index(tmp_path / "i", MINE, slots=3)
+    index = Index(tmp_path / "i", MINE, 3, TOKENS)
     for n in range(50):
-        index.append(Record(1 + n % 3, 0, bytes(16), struct.pack("<QQ", n, 0)))
+        index.append(Record(1 + n % 3, 0, bytes(16), struct.pack("<QQ", n, 0), bytes(TOKENS)))
     index.close()
-    again = Index(tmp_path / "i", MINE, slots=3)
+    again = Index(tmp_path / "i", MINE, 3, TOKENS)
     assert {r.slot: struct.unpack("<QQ", r.digest)[0] for r in again.records.values()} == {
         1: 48,
         2: 49,
         3: 47,
     }
-    assert (tmp_path / "i").stat().st_size == 40 + 3 * 48
+    assert (tmp_path / "i").stat().st_size == 40 + 3 * (48 + TOKENS)
     again.close()
 
 
 def test_an_index_that_cannot_be_rewritten_can_still_be_closed(tmp_path: Path) -> None:
-    index = Index(tmp_path / "i", MINE, slots=1)
+    index = Index(tmp_path / "i", MINE, 1, TOKENS)
     (tmp_path / "i.new").mkdir()
     with pytest.raises(OSError):
         for n in range(4):
-            index.append(Record(1, 0, bytes(16), struct.pack("<QQ", n, 0)))
+            index.append(Record(1, 0, bytes(16), struct.pack("<QQ", n, 0), bytes(TOKENS)))
     index.close()
 
 

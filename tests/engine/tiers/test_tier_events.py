@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.conftest import Reference
-from engine.driving import random_tokens, submit
+from engine.driving import finish, random_tokens, submit
 from engine.events.following import Follower, events_of
 from engine.tiers.test_tiers import PARAMS, gb, in_turn, prompts_of, tiers_of, tiny_core
 from radixway.config.engine import EngineConfig
@@ -104,22 +104,45 @@ def test_a_page_has_the_same_hash_in_every_tier(reference: Make, tmp_path: Path)
     core.close()
 
 
-def test_what_a_restart_found_on_disk_and_what_follows_it_is_not_told(
+def test_what_a_restart_finds_on_disk_is_told_before_the_first_request(
     reference: Make, tmp_path: Path
 ) -> None:
-    path = reference("llama")[0]
-    first = told_core(path, tmp_path, Told())
-    prompts = prompts_of(2)
-    in_turn(first, prompts)
+    path, prompts = reference("llama")[0], prompts_of(3)
+    told = Told()
+    first = told_core(path, tmp_path, told)
+    in_turn(first, [*prompts, [*prompts[0], *random_tokens(30, seed=7)]])
     first.close()
+    first.hand_over_events()
+    left = told.followers["DISK"].blocks
     told = Told()
     second = told_core(path, tmp_path, told)
-    in_turn(second, [[*prompt, *random_tokens(30, seed=7)] for prompt in prompts] + prompts_of(4))
+    second.hand_over_events()
+    assert left and told.followers["DISK"].blocks == left
+    assert not told.tokens("GPU") and not told.tokens("CPU_PINNED")
+    in_turn(second, [[*prompt, *random_tokens(30, seed=8)] for prompt in prompts] + prompts_of(6))
+    second.hand_over_events()
+    assert second.stats().tiers["disk"].hit_tokens and second.stats().tiers["disk"].evicted_tokens
+    assert len(told.followers["DISK"].blocks) == tiers_of(second)._disk.tier.held  # type: ignore[union-attr]
+    second.close()
+
+
+def test_the_tokens_of_what_has_a_salt_are_not_written_and_it_is_not_told_after_a_restart(
+    reference: Make, tmp_path: Path
+) -> None:
+    path, prompt = reference("llama")[0], random_tokens(60)
+    first = told_core(path, tmp_path, Told())
+    submit(first, prompt, PARAMS, namespace="tenant")
+    finish(first)
+    first.close()
+    assert prompt[:4].tobytes() not in (tmp_path / "kv.index").read_bytes()
+    told = Told()
+    second = told_core(path, tmp_path, told)
+    submit(second, [*prompt, *random_tokens(30, seed=1)], PARAMS, namespace="tenant")
+    finish(second)
+    second.close()
     second.hand_over_events()
     assert second.stats().tiers["disk"].hit_tokens
-    beginnings = {tuple(prompt[:4]) for prompt in prompts}
-    assert told.tokens("DISK") and not beginnings & {tokens[:4] for tokens in told.tokens("DISK")}
-    second.close()
+    assert told.tokens("GPU") and not told.tokens("DISK")
 
 
 def test_a_disk_that_fails_takes_back_what_it_told(reference: Make, tmp_path: Path) -> None:

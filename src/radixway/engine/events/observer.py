@@ -30,7 +30,7 @@ class MediumEvents:
         """`pages`, which hold `tokens`, were added behind the page `parent`."""
         if not namespace.startswith(self._step.epoch):
             return
-        if parent is not None and parent not in self._digests:  # another process put it there
+        if parent is not None and parent not in self._digests:  # found on disk, and nobody knows its tokens
             return
         namespace = namespace.removeprefix(self._step.epoch)
         names = tuple(filter(None, namespace.split("\0")))
@@ -56,6 +56,10 @@ class MediumEvents:
                 extra_keys=[names, *[None] * (len(pages) - 1)] if names and parent is None else None,
             )
         )
+
+    def __contains__(self, page: int) -> bool:
+        """Whether `page` was told to be here."""
+        return page in self._digests
 
     def removed(self, pages: Iterable[int]) -> None:
         """`pages` were evicted."""

@@ -57,6 +57,7 @@ def build_tiers(
         config.disk_cache_dir,
         int(config.disk_cache_gb * GB),
         store.page_bytes,
+        4 * config.page_size,
         fingerprint.digest,
     )
     return Tiers(store, slots, disk, fingerprint, events)

@@ -5,13 +5,12 @@ import logging
 import os
 from array import array
 from dataclasses import astuple, dataclass
-from itertools import chain as concatenated
 from pathlib import Path
 
 import xxhash
 
 from radixway.engine.tiers.chain import DIGEST_BYTES, fingerprint
-from radixway.engine.tiers.index import HEADER_BYTES, RECORD_BYTES, Index, Record, chains
+from radixway.engine.tiers.index import HEADER_BYTES, Index, Record, chains, record_bytes
 from radixway.engine.tiers.slab import Slab, slot_bytes
 from radixway.engine.tiers.tier import Tier
 
@@ -59,11 +58,12 @@ class Disk:
         self._slab = slab
         self._index = index
         self._lock = lock
-        prefixes = chains(index.records.values())
-        held = set(concatenated.from_iterable(slots for _, slots in prefixes))
-        self.tier = Tier(slots, DIGEST_BYTES, held)
-        for digests, its_slots in prefixes:
-            self.tier.restore(digests, array("i", its_slots))
+        self.found = chains(index.records.values())
+        """What an earlier run left: the pages of each prefix, from the first on."""
+        self.tier = Tier(slots, DIGEST_BYTES, {page.slot for prefix in self.found for page in prefix})
+        for prefix in self.found:
+            digests = b"".join(page.digest for page in prefix)
+            self.tier.restore(digests, array("i", [page.slot for page in prefix]))
 
     def write(self, record: Record, page: memoryview) -> None:
         """Fill a slot. An error is kept in `failed`."""
@@ -98,15 +98,19 @@ class Disk:
         os.close(self._lock)
 
 
-def open_disk(directory: Path, budget_bytes: int, page_bytes: int, fingerprint: bytes) -> Disk | None:
+def open_disk(
+    directory: Path, budget_bytes: int, page_bytes: int, token_bytes: int, fingerprint: bytes
+) -> Disk | None:
     """The cache in `directory`, with what an earlier run left there, in at most `budget_bytes`.
+
+    A page has `page_bytes` of KV and `token_bytes` of token ids.
 
     None if it cannot be used (another process has it, no right to write, too small): a log line says why, and
     the engine does without. What is damaged or of another model is not used, which a log line says as well.
     """
     size = slot_bytes(page_bytes)
     # an index holds at most twice as many records as there are slots, and for a moment its copy does too
-    slots = (budget_bytes - size - 2 * HEADER_BYTES) // (size + 4 * RECORD_BYTES)
+    slots = (budget_bytes - size - 2 * HEADER_BYTES) // (size + 4 * record_bytes(token_bytes))
     if slots < 1:
         log.warning("no disk cache: %d bytes hold no page of %d", budget_bytes, page_bytes)
         return None
@@ -127,7 +131,7 @@ def open_disk(directory: Path, budget_bytes: int, page_bytes: int, fingerprint: 
         slab = Slab(directory / "kv.slab", page_bytes, slots, fingerprint)
         if not slab.kept:
             (directory / "kv.index").unlink(missing_ok=True)
-        index = Index(directory / "kv.index", fingerprint, slots)
+        index = Index(directory / "kv.index", fingerprint, slots, token_bytes)
         if index.foreign or (slab.found and not slab.kept):
             log.warning("%s was written for another model or is damaged: it starts empty", directory)
     except OSError as error:

@@ -14,10 +14,8 @@ import xxhash
 
 from radixway.engine.tiers.chain import DIGEST_BYTES, FINGERPRINT_BYTES
 
-MAGIC = b"rwkvindx"
-_RECORD = struct.Struct(f"<II{DIGEST_BYTES}s{DIGEST_BYTES}s")
+MAGIC = b"rwkvidx2"
 _CHECKSUM_BYTES = 8
-RECORD_BYTES = _RECORD.size + _CHECKSUM_BYTES
 HEADER_BYTES = len(MAGIC) + FINGERPRINT_BYTES
 
 
@@ -29,12 +27,15 @@ class Record(NamedTuple):
     parent: bytes
     """The digest of the page before it; of nothing in particular where `page` is 0."""
     digest: bytes
+    tokens: bytes
+    """The page's packed token ids, so that a restart can tell what it found; zeros for what has a salt."""
 
 
 class Index:
     """Appends records; rewrites the file when more than half of it is out of date. Methods raise OSError."""
 
-    def __init__(self, path: Path, fingerprint: bytes, slots: int) -> None:
+    def __init__(self, path: Path, fingerprint: bytes, slots: int, token_bytes: int) -> None:
+        """`token_bytes`: what the token ids of a page take."""
         self.records: dict[int, Record] = {}
         """By slot."""
         self.damaged = 0
@@ -42,6 +43,7 @@ class Index:
         self.foreign = False
         """Whether the file that was there is not an index of `fingerprint`."""
         self._path = path
+        self._record = _record(token_bytes)
         self._slots = slots
         self._appended = 0
         self._fingerprint = fingerprint
@@ -51,7 +53,8 @@ class Index:
     def append(self, record: Record) -> None:
         """Note what a slot holds now."""
         self.records[record.slot] = record
-        if os.write(self._file, _packed(record)) != RECORD_BYTES:
+        packed = self._packed(record)
+        if os.write(self._file, packed) != len(packed):
             raise OSError("only a part of a record was written")
         self._appended += 1
         if self._appended > 2 * self._slots:
@@ -75,12 +78,13 @@ class Index:
         self.foreign = content[:HEADER_BYTES] != MAGIC + self._fingerprint
         if self.foreign:
             return
-        for at in range(HEADER_BYTES, len(content), RECORD_BYTES):
-            packed = content[at : at + RECORD_BYTES]
+        size = self._record.size + _CHECKSUM_BYTES
+        for at in range(HEADER_BYTES, len(content), size):
+            packed = content[at : at + size]
             if xxhash.xxh3_64_digest(packed[:-_CHECKSUM_BYTES]) != packed[-_CHECKSUM_BYTES:]:
                 self.damaged += 1
                 continue
-            record = Record(*_RECORD.unpack(packed[:-_CHECKSUM_BYTES]))
+            record = Record(*self._record.unpack(packed[:-_CHECKSUM_BYTES]))
             if 1 <= record.slot <= self._slots:
                 self.records.pop(record.slot, None)  # last in the order of writing
                 self.records[record.slot] = record
@@ -92,16 +96,21 @@ class Index:
     def _rewritten(self) -> int:
         """A file with the latest record of each slot takes the place of the old one; opened for appending."""
         new = self._path.with_suffix(".new")
-        content = MAGIC + self._fingerprint + b"".join(_packed(r) for r in self.records.values())
-        new.write_bytes(content)
-        new.chmod(0o600)
+        content = MAGIC + self._fingerprint + b"".join(map(self._packed, self.records.values()))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, 0o600), "wb") as file:  # nobody else may read the tokens
+            file.write(content)
         new.replace(self._path)
         self._appended = len(self.records)
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
+    def _packed(self, record: Record) -> bytes:
+        bare = self._record.pack(*record)
+        return bare + xxhash.xxh3_64_digest(bare)
 
-def chains(records: Iterable[Record]) -> list[tuple[bytes, list[int]]]:
-    """The digests and slots of every prefix that is there from its first page to the end of a branch."""
+
+def chains(records: Iterable[Record]) -> list[list[Record]]:
+    """The pages of every prefix that is there from its first page to the end of a branch."""
     by_digest = {record.digest: record for record in records}
     inner = {record.parent for record in by_digest.values() if record.page}
     found = []
@@ -117,10 +126,14 @@ def chains(records: Iterable[Record]) -> list[tuple[bytes, list[int]]]:
             path.append(above)
         path.reverse()
         if path:
-            found.append((b"".join(r.digest for r in path), [r.slot for r in path]))
+            found.append(path)
     return found
 
 
-def _packed(record: Record) -> bytes:
-    bare = _RECORD.pack(*record)
-    return bare + xxhash.xxh3_64_digest(bare)
+def record_bytes(token_bytes: int) -> int:
+    """Bytes that a record takes in the file."""
+    return _record(token_bytes).size + _CHECKSUM_BYTES
+
+
+def _record(token_bytes: int) -> struct.Struct:
+    return struct.Struct(f"<II{DIGEST_BYTES}s{DIGEST_BYTES}s{token_bytes}s")

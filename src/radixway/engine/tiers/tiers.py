@@ -79,6 +79,8 @@ class Tiers:
                 self._events[disk.tier] = events.tier(DISK)
             for tier, told in self._events.items():
                 tier.leaving = told.removed
+        if disk is not None:
+            self._tell_found(disk)
         self._copies = Copies(store, host_slots)
 
     def save(self, node: Node[bytes, Pages]) -> None:
@@ -199,8 +201,15 @@ class Tiers:
         digests = chain(self._chain_seed, str(namespace), key, self._width)
         start, slots = disk.tier.store(digests)
         each = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+        tokens = key if not namespace else bytes(len(key))
         records = [
-            Record(slot, page, each[page - 1] if page else bytes(DIGEST_BYTES), each[page])
+            Record(
+                slot,
+                page,
+                parent=each[page - 1] if page else bytes(DIGEST_BYTES),
+                digest=each[page],
+                tokens=tokens[page * self._width : (page + 1) * self._width],
+            )
             for page, slot in enumerate(slots, start)
         ]
         sources = self._host.find(key, namespace)[start : start + len(slots)]
@@ -223,6 +232,20 @@ class Tiers:
             tokens = array("i")
             tokens.frombytes(key[start * self._width : (start + len(slots)) * self._width])
             told.stored(str(namespace), parent, slots, tokens)
+
+    def _tell_found(self, disk: Disk) -> None:
+        """What an earlier run left on disk, as far as its tokens are known: not what has a salt."""
+        found, disk.found = disk.found, []
+        if (told := self._events.get(disk.tier)) is None:
+            return
+        for prefix in found:
+            key = b"".join(page.tokens for page in prefix)
+            digests = b"".join(page.digest for page in prefix)
+            if digests == chain(self._chain_seed, "", key, self._width):
+                new = next(n for n, page in enumerate(prefix) if page.slot not in told)
+                parent = prefix[new - 1].slot if new else None
+                slots = array("i", [page.slot for page in prefix[new:]])
+                self._tell_stored(disk.tier, parent, key, "", new, slots)
 
     def _look_after_the_disk(self) -> None:
         """Go on without a disk that has failed."""
