@@ -67,7 +67,8 @@ class Scheduler:
                 if request in self.loading:
                     continue
                 tokens = min(budget, request.remaining)
-                self.cache.extend(request, request.computed + tokens)
+                taken = self.cache.extend(request, request.computed + tokens)
+                assert taken, "its pages were counted when it was admitted"
                 work[request.id] = Work(request, tokens)
                 budget -= tokens
         return list(work.values())
