@@ -248,7 +248,7 @@ def test_when_copying_is_too_far_behind_pages_are_dropped_and_answers_right(
     monkeypatch.setattr(tiers_module, "BACKLOG_BYTES", 0)
     release = hold_transfers(core)
     assert answers(core, prompts, PARAMS) == expected
-    assert tiers_of(core).dropped_pages > 0
+    assert core.stats().tiers["host"].lost_tokens > 0
     release()
     core.close()
 
@@ -301,8 +301,8 @@ def test_random_bytes_anywhere_in_the_files_never_give_a_wrong_token(
     (tmp_path / file).write_bytes(content)
     second = tiered(path, tmp_path)
     assert in_turn(second, prompts) == expected
-    damaged = tiers_of(second).damaged_pages
-    assert damaged if file == "kv.slab" else not damaged
+    lost = second.stats().tiers["disk"].lost_tokens
+    assert lost if file == "kv.slab" else not lost
     assert in_turn(second, prompts) == expected
     second.close()
 

@@ -88,12 +88,18 @@ def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
     evicted = CounterMetricFamily(
         "radixway_engine_tier_evicted_tokens", "Tokens that had to make room in a tier", labels=["tier"]
     )
+    lost = CounterMetricFamily(
+        "radixway_engine_tier_lost_tokens",
+        "Tokens not copied to a tier because copying was behind, or found damaged there",
+        labels=["tier"],
+    )
     for name, tier in tiers.items():
         room.add_metric([name], tier.total)
         cached.add_metric([name], tier.cached)
         hits.add_metric([name], tier.hit_tokens)
         evicted.add_metric([name], tier.evicted_tokens)
-    yield from (room, cached, hits, evicted)
+        lost.add_metric([name], tier.lost_tokens)
+    yield from (room, cached, hits, evicted, lost)
 
 
 def kv_usage(stats: EngineStats) -> float:

@@ -48,6 +48,8 @@ class TierStats:
     hit_tokens: int
     """Prompt tokens that were found here (and in no tier above it)."""
     evicted_tokens: int
+    lost_tokens: int = 0
+    """Not copied to host memory, because too much was waiting; or found damaged on disk."""
 
 
 class Tiers:
@@ -62,10 +64,7 @@ class Tiers:
         events: CacheEvents | None = None,
     ) -> None:
         """`fingerprint` must be the one that `disk` was opened with."""
-        self.dropped_pages = 0
-        """Pages that were evicted from the device without a copy, because too much was waiting."""
-        self.damaged_pages = 0
-        """Pages on disk that were not what they should have been."""
+        self._lost_pages = {"host": 0, "disk": 0}
         self._store = store
         self._width = 4 * store.page_size
         self._host = Tier(host_slots, self._width)
@@ -93,7 +92,7 @@ class Tiers:
         if here == node.end:
             return
         if self._copies.pending_bytes > BACKLOG_BYTES:
-            self.dropped_pages += node.end - here
+            self._lost_pages["host"] += node.end - here
             return
         start, slots = self._host.store(key, root.namespace)
         stop = start + len(slots)
@@ -169,7 +168,13 @@ class Tiers:
             tiers["disk"] = self._disk.tier
         page = self._store.page_size
         return {
-            name: TierStats(tier.pool.total * page, tier.held * page, 0, tier.evicted * page)
+            name: TierStats(
+                total=tier.pool.total * page,
+                cached=tier.held * page,
+                hit_tokens=0,
+                evicted_tokens=tier.evicted * page,
+                lost_tokens=self._lost_pages[name] * page,
+            )
             for name, tier in tiers.items()
         }
 
@@ -259,7 +264,7 @@ class Tiers:
 
     def _report_damage(self, load: Load) -> None:
         if self._disk is not None and self._disk.failed is None:
-            self.damaged_pages += 1
+            self._lost_pages["disk"] += 1
             page = load.start + len(load.host) + load.from_disk
             log.warning("slot %d of the disk cache is damaged; it is not used", load.disk[load.from_disk])
             self._disk.tier.forget(load.digests, page)
