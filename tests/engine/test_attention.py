@@ -42,9 +42,10 @@ def written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", [CpuAttention, SdpaAttention])
+@pytest.mark.parametrize("neighbours", [False, True])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 2, 16), (6, 1, 8), (3, 3, 32)])
 def test_a_mixed_step_attends_as_the_formula_says(
-    kind: type, heads: int, kv_heads: int, head_dim: int
+    kind: type, neighbours: bool, heads: int, kv_heads: int, head_dim: int
 ) -> None:
     torch.manual_seed(0)
     store = KVStore(shape(heads, kv_heads, head_dim), 600, PAGE, torch.float32, CPU)
@@ -55,7 +56,7 @@ def test_a_mixed_step_attends_as_the_formula_says(
         [torch.randn(before + new, count, head_dim) for count in (heads, kv_heads, kv_heads)]
         for before, new in lengths
     ]
-    pages = [array("i", random_pages(pool, before + new)) for before, new in lengths]
+    pages = [array("i", some_pages(pool, before + new, neighbours)) for before, new in lengths]
     for layer in (0, 1):
         for (before, _), (_, k, v), held in zip(lengths, sequences, pages, strict=True):
             slots = torch.tensor(
@@ -64,6 +65,8 @@ def test_a_mixed_step_attends_as_the_formula_says(
             store.write(layer, slots, k[:before], v[:before])
         spans = [Span(*lengths[i], pages[i]) for i in range(len(lengths))]
         plan = Plan.make(spans, PAGE, torch.float32, CPU, share=kind.shares)
+        in_place = [chunk.before for chunk in plan.chunks if chunk.stop - chunk.start == 1]
+        assert in_place == ([250] if neighbours else [])
         order = plan.order
         q, k, v = (torch.cat([sequences[i][part][lengths[i][0] :] for i in order]) for part in range(3))
         ours = attention(plan, layer, q, k, v)
@@ -71,10 +74,10 @@ def test_a_mixed_step_attends_as_the_formula_says(
         assert (ours - theirs).abs().max() < 1e-5
 
 
-def random_pages(pool: PagePool, tokens: int) -> list[int]:
-    """Pages in no order."""
+def some_pages(pool: PagePool, tokens: int, neighbours: bool) -> list[int]:
+    """Pages that lie together, or pages in no order."""
     pages = list(pool.take(-(-tokens // PAGE)))
-    return [pages[i] for i in torch.randperm(len(pages)).tolist()]
+    return pages if neighbours else [pages[i] for i in torch.randperm(len(pages)).tolist()]
 
 
 def test_positions_and_slots_follow_each_request() -> None:

@@ -29,3 +29,29 @@ def test_the_check_finds_lost_doubled_and_foreign_pages() -> None:
     for wrong in ([], [taken[0]], [*taken, taken[0]], [*taken, 9]):
         with pytest.raises(AssertionError, match="not owned exactly once"):
             pool.check(wrong)
+
+
+def test_a_request_goes_on_in_neighbouring_pages_while_others_do_too() -> None:
+    pool = PagePool(100)
+    requests = [pool.take(4, room=8) for _ in range(4)]
+    for _ in range(8):
+        for pages in requests:
+            pages.extend(pool.take(1, after=pages[-1], room=8))
+    for pages in requests:
+        assert pages.tolist() == list(range(pages[0], pages[0] + 12))
+    pool.check(*requests)
+
+
+def test_a_pool_without_neighbours_is_handed_out_to_the_last_page() -> None:
+    pool = PagePool(20)
+    everything = pool.take(20)
+    pool.give_back(everything[::3])
+    scattered = pool.take(7, after=everything[0], room=8)
+    assert sorted(scattered) == sorted(everything[::3])
+    assert pool.free == 0
+
+
+def test_pages_that_are_held_from_the_start_are_not_handed_out() -> None:
+    pool = PagePool(6, held=[2, 5, 6])
+    assert sorted(pool.take(3)) == [1, 3, 4]
+    pool.check([2, 5, 6], [1, 3, 4])

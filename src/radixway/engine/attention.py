@@ -8,7 +8,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from radixway.engine.plan import Chunk, Plan, Singles
-from radixway.engine.pool import KVStore
+from radixway.engine.pool import KVStore, PageIds
 
 
 class Attention(Protocol):
@@ -69,6 +69,8 @@ class CpuAttention:
         return out.transpose(0, 1).reshape(n, heads, d), lse.transpose(0, 1).reshape(n, heads)
 
     def _chunk(self, chunk: Chunk, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Part:
+        if len(q) == 1:
+            return self._past(layer, chunk.pages, q, chunk.before + 1)
         group = q.shape[1] // k.shape[1]
         k = k.transpose(0, 1).repeat_interleave(group, 0)
         v = v.transpose(0, 1).repeat_interleave(group, 0)
@@ -76,13 +78,12 @@ class CpuAttention:
         own = out[0].transpose(0, 1), lse[0].T
         if not chunk.before:
             return own
-        pages = chunk.pages[: -(-chunk.before // self._store.page_size)]
-        return merge(own, self._past(layer, pages, q, chunk.before))
+        return merge(own, self._past(layer, chunk.pages, q, chunk.before))
 
-    def _past(self, layer: int, pages: Tensor, q: Tensor, tokens: int | None = None) -> Part:
+    def _past(self, layer: int, pages: PageIds, q: Tensor, tokens: int | None = None) -> Part:
         """All of q [n, heads, D] over all `tokens` of `pages`: no mask, the group folded into the rows."""
         n, heads, d = q.shape
-        k, v = self._store.gather(layer, pages)[:, :, :tokens]
+        k, v = self._store.gather(layer, pages, tokens)
         kv_heads = k.shape[0]
         group = heads // kv_heads
         folded = q.view(n, kv_heads, group, d).permute(1, 2, 0, 3).reshape(1, kv_heads, group * n, d)
@@ -138,10 +139,9 @@ class SdpaAttention:
             ).squeeze(2)
         for chunk in plan.chunks:
             rows = slice(chunk.start, chunk.stop)
-            keys, values = self._store.gather(layer, chunk.pages)[
-                :, None, :, : chunk.before + chunk.stop - chunk.start
-            ]
-            causal = causal_lower_right(chunk.stop - chunk.start, keys.shape[2])
+            new = chunk.stop - chunk.start
+            keys, values = self._store.gather(layer, chunk.pages, chunk.before + new)[:, None]
+            causal = causal_lower_right(new, keys.shape[2])
             out[rows] = scaled_dot_product_attention(
                 q[rows].transpose(0, 1)[None], keys, values, attn_mask=causal, enable_gqa=True
             )[0].transpose(0, 1)

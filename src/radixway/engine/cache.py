@@ -21,6 +21,10 @@ from radixway.radix import Match, Node, Order, RadixTree, lru
 if TYPE_CHECKING:
     from radixway.engine.tiers import Load, Tiers
 
+ROOM_TOKENS = 512
+"""Room that is left free, while there is enough, behind the pages of one request, for it or its next turn to
+go on in neighbouring pages."""
+
 
 @dataclass(slots=True, frozen=True)
 class Pages:
@@ -181,7 +185,8 @@ class PrefixCache:
                 self.evicted_pages += len(part.ids)
                 if self._observer is not None:
                     self._observer.removed(part.ids)
-        request.pages.extend(self.pool.take(missing))
+        last = request.pages[-1] if request.pages else 0
+        request.pages.extend(self.pool.take(missing, after=last, room=self.pages(ROOM_TOKENS)))
         return True
 
     def publish(self, request: Request) -> None:

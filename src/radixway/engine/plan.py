@@ -6,7 +6,8 @@ The tokens of a step stand in one row after another; every request owns a run of
              singles     chunks
 
 A single token sees all of its request's KV, so requests of similar length go through one call, padded to the
-longest with page 0. A chunk sees what was computed before it, and itself causally. Pages that several
+longest with page 0. That takes a copy; a request with much KV on neighbouring pages is a chunk of one token
+instead, read where it lies. A chunk sees what was computed before it, and itself causally. Pages that several
 requests have in common are taken out of both: all their rows attend to them in one call, and the parts merge.
 """
 
@@ -19,13 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from radixway.engine.pool import PageIds
 from radixway.engine.sharing import Table, shared_runs
 
 PADDING_PAGES = 32
 """A group of singles may pad this many pages for each member it takes in: about what a call costs."""
 
-SHARED_TOKENS = 256
+SHARED_TOKENS = 512
 """Tokens that must be read once less, over all its members, for a call of its own on a shared run to pay."""
+
+IN_PLACE_TOKENS = 128
+"""From this many tokens on, on CPU, a call of its own takes less time than copying them for a common one."""
 
 
 class Span(NamedTuple):
@@ -51,12 +56,12 @@ class Singles:
 
 @dataclass(slots=True)
 class Chunk:
-    """Rows [start, stop): several new tokens of one request, after `before` earlier ones of its own."""
+    """Rows [start, stop): new tokens of one request, after `before` earlier ones of its own."""
 
     start: int
     stop: int
     before: int
-    pages: Tensor
+    pages: PageIds
     """The pages of these tokens, the new ones included."""
 
 
@@ -66,7 +71,7 @@ class Shared:
 
     rows: Tensor
     """[n] int64."""
-    pages: Tensor
+    pages: PageIds
 
 
 @dataclass(slots=True)
@@ -105,9 +110,16 @@ class Plan:
         for run in runs:
             for i in run.members:
                 skipped[i] = run.stop
-        order = sorted(
-            range(len(spans)), key=lambda i: (spans[i].new > 1, spans[i].before - skipped[i] * page_size)
-        )
+        own = [
+            _page_ids(table[skip : -(-(span.before + span.new) // page_size)], device)
+            for span, table, skip in zip(spans, tables, skipped, strict=True)
+        ]
+        before = [span.before - skip * page_size for span, skip in zip(spans, skipped, strict=True)]
+        apart = [
+            span.new > 1 or (device.type == "cpu" and isinstance(ids, slice) and tokens >= IN_PLACE_TOKENS)
+            for span, ids, tokens in zip(spans, own, before, strict=True)
+        ]
+        order = sorted(range(len(spans)), key=lambda i: (apart[i], before[i]))
         lengths = np.array([spans[i].new for i in order])
         stops = np.cumsum(lengths)
         starts = stops - lengths
@@ -115,20 +127,16 @@ class Plan:
         slots = np.empty_like(positions)
         chunks, begun = [], []
         for start, i in zip(starts, order, strict=True):
-            span, pages, skip = spans[i], tables[i], skipped[i]
+            span, pages = spans[i], tables[i]
             rows = slice(start, start + span.new)
             slots[rows] = pages[positions[rows] // page_size].astype(np.int64) * page_size
             full, rest = divmod(span.before + span.new, page_size)
             if rest and full * page_size >= span.before:
                 begun.append(span.pages[full])
-            if span.new > 1:
-                own = _tensor(pages[skip : full + bool(rest)], device)
-                chunks.append(Chunk(rows.start, rows.stop, span.before - skip * page_size, own))
+            if apart[i]:
+                chunks.append(Chunk(rows.start, rows.stop, before[i], own[i]))
         slots += positions % page_size
-        tails = [
-            Tail(tables[i][skipped[i] :], spans[i].before + 1 - skipped[i] * page_size)
-            for i in order[: len(spans) - len(chunks)]
-        ]
+        tails = [Tail(tables[i][skipped[i] :], before[i] + 1) for i in order[: len(spans) - len(chunks)]]
         where = dict(zip(order, zip(starts, stops, strict=True), strict=True))
         return cls(
             positions=_tensor(positions, device),
@@ -142,7 +150,7 @@ class Plan:
             shared=[
                 Shared(
                     _tensor(np.concatenate([np.arange(*where[i]) for i in run.members]), device),
-                    _tensor(past[run.members[0]][run.start : run.stop], device),
+                    _page_ids(past[run.members[0]][run.start : run.stop], device),
                 )
                 for run in runs
             ],
@@ -181,6 +189,12 @@ def _singles(
     if beyond.any():
         mask = _tensor(np.where(beyond, -np.inf, 0.0), device).to(dtype)
     return Singles(start, start + len(tails), _tensor(table.reshape(-1), device), mask)
+
+
+def _page_ids(pages: Table, device: torch.device) -> PageIds:
+    if (pages[1:] - pages[:-1] == 1).all():
+        return slice(int(pages[0]), int(pages[-1]) + 1)
+    return _tensor(pages, device)
 
 
 def _tensor(values: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", device: torch.device) -> Tensor:

@@ -9,48 +9,75 @@ import torch
 from torch import Tensor
 
 from radixway.engine.architecture import Architecture
+from radixway.engine.free_runs import FreeRuns
 from radixway.engine.kv_format import KVDtype, KVFormat
+
+PageIds = Tensor | slice
+"""Pages of the store: their ids [n], or the first and the one after the last of neighbours."""
 
 
 class PagePool:
-    """Hands out page ids 1 … total. Page 0 belongs to nobody: it pads tables to a common length."""
+    """Hands out page ids 1 … total, neighbours where it can: they are read where they lie, others are copied.
+
+    Page 0 belongs to nobody: it pads tables to a common length.
+    """
 
     def __init__(self, total: int, held: Collection[int] = ()) -> None:
         """`held`: pages that somebody has from the start."""
         if total < 1:
             raise ValueError(f"a pool has at least one page, not {total}")
         self.total = total
-        self._begun = max(held, default=0)  # those beyond were never handed out, and are in no list
-        taken = set(held)
-        self._free = [page for page in range(self._begun, 0, -1) if page not in taken]
+        self._free = FreeRuns()
+        before = 0
+        for page in (*sorted(held), total + 1):
+            if before + 1 < page:
+                self._free.add(before + 1, page)
+            before = page
 
     @property
     def free(self) -> int:
         """Pages that nobody has."""
-        return len(self._free) + self.total - self._begun
+        return self._free.count
 
-    def take(self, count: int) -> "array[int]":
-        """`count` pages, which the caller must have seen to be free."""
+    def take(self, count: int, *, after: int = 0, room: int = 0) -> "array[int]":
+        """`count` pages, which the caller must have seen to be free.
+
+        They follow the page `after` if that can be. Otherwise they come from the longest free run, `room`
+        pages from its beginning, so that those who have what lies before it can go on there.
+        """
         if count > self.free:
             raise ValueError(f"{count} pages wanted, {self.free} free: evict first")
-        at = max(0, len(self._free) - count)
-        pages = array("i", reversed(self._free[at:]))
-        del self._free[at:]
-        begun = self._begun + count - len(pages)
-        pages.extend(range(self._begun + 1, begun + 1))
-        self._begun = begun
+        pages = array("i")
+        if after and (length := self._free.length(after + 1)):
+            pages.extend(self._free.take(after + 1, 0, min(count, length)))
+        while missing := count - len(pages):
+            start = self._free.longest()
+            length = self._free.length(start)
+            skipped = max(0, min(room, (length - missing) // 2))
+            pages.extend(self._free.take(start, skipped, min(missing, length)))
         return pages
 
     def give_back(self, pages: Iterable[int]) -> None:
         """Pages that the caller will not read again."""
-        self._free.extend(pages)
+        start = stop = 0
+        for page in pages:
+            if page != stop:
+                if start < stop:
+                    self._free.add(start, stop)
+                start = page
+            stop = page + 1
+        if start < stop:
+            self._free.add(start, stop)
 
     def check(self, *held: Iterable[int]) -> None:
         """Every page is free or in exactly one of `held`: free + cached + in use = total."""
-        pages = [*self._free, *(page for pages in held for page in pages)]
-        if sorted(pages) != list(range(1, self._begun + 1)):
-            counts = np.bincount(np.array(pages, dtype=np.int64), minlength=self._begun + 1)
-            wrong = {page: int(n) for page, n in enumerate(counts) if n != (0 < page <= self._begun)}
+        owned = np.fromiter((page for pages in held for page in pages), dtype=np.int64)
+        owners = np.bincount(owned, minlength=self.total + 1)
+        owners[0] += 1
+        for start, stop in self._free:
+            owners[start:stop] += 1
+        wrong = {int(page): int(owners[page]) for page in np.flatnonzero(owners[1:] != 1) + 1}
+        if wrong or owners[0] != 1:
             raise AssertionError(f"pages not owned exactly once (page: owners): {wrong}")
 
 
@@ -104,10 +131,20 @@ class KVStore:
         for part in self._parts(layer):
             part.index_fill_(2, pages, 0)
 
-    def gather(self, layer: int, pages: Tensor) -> Tensor:
-        """A copy of `pages` [n] in their order: [2, kv_heads, n * page_size, D]."""
-        data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in self._parts(layer))
-        return self._format.unpack(data, scale[0] if scale else None)
+    def gather(self, layer: int, pages: PageIds, tokens: int | None = None) -> Tensor:
+        """The first `tokens` (None: all) of `pages`, in their order: [2, kv_heads, tokens, D].
+
+        A copy, unless they are neighbours: then it is the store itself, to be read only.
+        """
+        if tokens is not None:
+            held = -(-tokens // self.page_size)
+            pages = slice(pages.start, pages.start + held) if isinstance(pages, slice) else pages[:held]
+        parts = self._parts(layer)
+        if isinstance(pages, slice):
+            data, *scale = (part[:, :, pages].flatten(2, 3) for part in parts)
+        else:
+            data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in parts)
+        return self._format.unpack(data, scale[0] if scale else None)[:, :, :tokens]
 
     def read(self, pages: Tensor) -> Tensor:
         """Whole `pages` [n] as they are kept, one after another: bytes [n, page_bytes], on the device."""
