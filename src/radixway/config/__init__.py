@@ -1,11 +1,22 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
 from radixway.config.engine import EngineConfig
+from radixway.config.policies import (
+    AnyPolicy,
+    ExpectedTimePolicy,
+    KvAwarePolicy,
+    LeastLoadedPolicy,
+    PowerOfTwoPolicy,
+    PrefixAffinityPolicy,
+    RandomPolicy,
+    RoundRobinPolicy,
+    SessionPolicy,
+    parse_policy,
+)
 from radixway.config.sections import (
     GatewaySection,
     HealthSection,
     PipelineSection,
-    PolicyName,
     RetrySection,
     Role,
     RoutingSection,
@@ -16,18 +27,27 @@ from radixway.config.sections import (
 from radixway.config.tree import Config, ConfigError, load_config
 
 __all__ = [
+    "AnyPolicy",
     "Config",
     "ConfigError",
     "EngineConfig",
+    "ExpectedTimePolicy",
     "GatewaySection",
     "HealthSection",
+    "KvAwarePolicy",
+    "LeastLoadedPolicy",
     "PipelineSection",
-    "PolicyName",
+    "PowerOfTwoPolicy",
+    "PrefixAffinityPolicy",
+    "RandomPolicy",
     "RetrySection",
     "Role",
+    "RoundRobinPolicy",
     "RoutingSection",
+    "SessionPolicy",
     "TelemetrySection",
     "WorkerSection",
     "check_worker_url",
     "load_config",
+    "parse_policy",
 ]

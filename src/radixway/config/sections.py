@@ -6,15 +6,11 @@ import re
 from ipaddress import IPv4Address
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from yarl import URL
 
-
-class Section(BaseModel):
-    """A part of the tree: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+from radixway.config.base import Section
+from radixway.config.policies import ExpectedTimePolicy, PolicySection
 
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """What resolvers take for an IPv4 address, in its many spellings."""
@@ -61,7 +57,6 @@ WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 Role = Literal["any", "prefill", "decode"]
-PolicyName = Literal["round_robin", "least_loaded", "power_of_two"]
 
 
 class GatewaySection(Section):
@@ -108,9 +103,13 @@ class HealthSection(Section):
 class RoutingSection(Section):
     """How a worker is chosen."""
 
-    policy: PolicyName = "least_loaded"
-    model_policies: dict[str, PolicyName] = {}
+    policy: PolicySection = ExpectedTimePolicy()
+    model_policies: dict[str, PolicySection] = {}
     """Another policy for single models."""
+    block_size: int = Field(default=16, ge=1, le=4096)
+    """Tokens a block: the grain in which prefixes are known."""
+    text_block_bytes: int = Field(default=128, ge=16, le=65536)
+    """Bytes a block where prompts cannot be tokenized here."""
     health: HealthSection = HealthSection()
 
 

@@ -1,23 +1,32 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
 
+from radixway.routing.block_index import BlockIndex, Matches, Tier
 from radixway.routing.doubts import Doubts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
-from radixway.routing.ledger import Lease
+from radixway.routing.ledger import Lease, Ledger
+from radixway.routing.load import Load, PrefillRate
 from radixway.routing.registry import Registry
+from radixway.routing.request import RoutingRequest
 from radixway.routing.selector import Choice, Selector
-from radixway.routing.worker import Findings, Load, Worker, WorkerState
+from radixway.routing.worker import Findings, Worker, WorkerState
 
 __all__ = [
+    "BlockIndex",
     "Choice",
     "Doubts",
     "Findings",
     "HealthMonitor",
     "Lease",
+    "Ledger",
     "Load",
+    "Matches",
+    "PrefillRate",
     "Probe",
     "ProbeFailed",
     "Registry",
+    "RoutingRequest",
     "Selector",
+    "Tier",
     "Worker",
     "WorkerState",
 ]

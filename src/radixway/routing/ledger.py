@@ -2,25 +2,115 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+
+from radixway.routing.load import PrefillRate
+from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
+
+_ENOUGH = 8
+"""Observations after which a worker's own rate is believed rather than the fleet's."""
+
+_NOTHING = RoutingRequest()
+
+
+class Ledger:
+    """Gives out leases, and learns from them how fast workers are."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        """Monotonic seconds."""
+        self.fleet_rate = PrefillRate()
+        """Of all workers together: what is believed of one that has shown little yet."""
+
+    def rate(self, worker: Worker) -> PrefillRate:
+        """How fast `worker` is taken to be."""
+        own = worker.load.rate
+        return own if own.observed >= _ENOUGH else self.fleet_rate
+
+    def reserve(self, worker: Worker, request: RoutingRequest = _NOTHING, uncached_tokens: int = 0) -> Lease:
+        """A place at `worker` for a request that has to prefill so many tokens there."""
+        return Lease(self, worker, request, uncached_tokens)
 
 
 class Lease:
-    """One request's place at one worker. Released exactly once, however often `release` is called."""
+    """One request's place at one worker: reserved, then past its prefill, then released.
 
-    __slots__ = ("_stream", "_worker")
+    Each step is taken once, however often it is called, and a release ends whatever there is.
+    """
 
-    def __init__(self, worker: Worker, *, stream: bool) -> None:
+    __slots__ = ("_blocks", "_ledger", "_output_blocks", "_prefilling", "_stream", "_tokens", "_worker")
+
+    def __init__(self, ledger: Ledger, worker: Worker, request: RoutingRequest, uncached_tokens: int) -> None:
+        self._ledger = ledger
         self._worker: Worker | None = worker
-        self._stream = stream
+        self._stream = request.stream
+        self._blocks: Sequence[int] = request.blocks
+        self._tokens = uncached_tokens
+        self._output_blocks = 0
+        self._prefilling = True
+        now = ledger.clock()
         load = worker.load
+        waiting = load.waiting_tokens(now, ledger.rate(worker))
+        if load.prefilling == load.silent and not waiting:
+            load.busy_since = now
+        load.backlog = waiting + uncached_tokens
+        load.backlog_at = now
         load.requests += 1
         load.total += 1
-        load.streams += stream
+        load.streams += self._stream
+        load.prefilling += 1
+        load.silent += not self._stream
+        load.prefill_tokens += uncached_tokens
+        active = load.active_blocks
+        for block in self._blocks:
+            active[block] = active.get(block, 0) + 1
+
+    def prefill_done(self) -> None:
+        """The first token has come: the prefill's load is gone, and its time says how fast the worker is."""
+        worker = self._worker
+        if worker is None or not self._prefilling:
+            return
+        now = self._ledger.clock()
+        taken = now - worker.load.busy_since
+        self._end_prefill(worker, now)
+        if self._tokens:
+            worker.load.rate.observe(self._tokens, taken)
+            self._ledger.fleet_rate.observe(self._tokens, taken)
+
+    def output_block(self, blocks: int = 1) -> None:
+        """The answer has filled so many more blocks."""
+        if self._worker is not None:
+            self._output_blocks += blocks
+            self._worker.load.output_blocks += blocks
 
     def release(self) -> None:
         """Give the place back."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.load.requests -= 1
-            worker.load.streams -= self._stream
+        worker = self._worker
+        if worker is None:
+            return
+        if self._prefilling:
+            self._end_prefill(worker, self._ledger.clock())
+        self._worker = None
+        load = worker.load
+        load.requests -= 1
+        load.streams -= self._stream
+        load.output_blocks -= self._output_blocks
+        active = load.active_blocks
+        for block in self._blocks:
+            uses = active[block]
+            if uses == 1:
+                del active[block]
+            else:
+                active[block] = uses - 1
+
+    def _end_prefill(self, worker: Worker, now: float) -> None:
+        self._prefilling = False
+        load = worker.load
+        waiting = load.waiting_tokens(now, self._ledger.rate(worker))
+        load.prefilling -= 1
+        load.silent -= not self._stream
+        load.prefill_tokens -= self._tokens
+        load.backlog = min(waiting, load.prefill_tokens)
+        load.backlog_at = load.busy_since = now

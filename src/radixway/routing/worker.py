@@ -9,6 +9,7 @@ from typing import Any
 from yarl import URL
 
 from radixway.config import WorkerSection
+from radixway.routing.load import Load
 
 
 class WorkerState(StrEnum):
@@ -21,16 +22,6 @@ class WorkerState(StrEnum):
     """It failed; probed with growing pauses until it answers again."""
     DRAINING = "draining"
     """Finishes what it has and gets nothing new."""
-
-
-@dataclass(slots=True)
-class Load:
-    """What a worker has in hand through this gateway, counted from before the connect to the last byte."""
-
-    requests: int = 0
-    streams: int = 0
-    total: int = 0
-    """Requests ever sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +47,8 @@ class Worker:
     last_error: str | None = None
     picked: int = 0
     """Logical time of the selector's last choice of this worker; the least recent wins a tie."""
+    slot: int = -1
+    """Its place in the block index; the selector gives it one."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 

@@ -1,19 +1,60 @@
 """Policies: each orders candidate workers for a request, a short file each."""
 
-from radixway.config import PolicyName
-from radixway.routing.policies.base import Policy
+import random
+
+from radixway.config import (
+    AnyPolicy,
+    ExpectedTimePolicy,
+    KvAwarePolicy,
+    LeastLoadedPolicy,
+    PowerOfTwoPolicy,
+    PrefixAffinityPolicy,
+    RandomPolicy,
+    RoundRobinPolicy,
+    SessionPolicy,
+)
+from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.policies.expected_time import ExpectedTime
+from radixway.routing.policies.kv_aware import KvAware
 from radixway.routing.policies.least_loaded import LeastLoaded
 from radixway.routing.policies.power_of_two import PowerOfTwo
+from radixway.routing.policies.prefix_affinity import PrefixAffinity
+from radixway.routing.policies.random_choice import RandomChoice
 from radixway.routing.policies.round_robin import RoundRobin
+from radixway.routing.policies.session import Session
 
-__all__ = ["LeastLoaded", "Policy", "PowerOfTwo", "RoundRobin", "make_policy"]
+__all__ = [
+    "ExpectedTime",
+    "KvAware",
+    "LeastLoaded",
+    "Policy",
+    "PowerOfTwo",
+    "PrefixAffinity",
+    "RandomChoice",
+    "RoundRobin",
+    "Scores",
+    "Session",
+    "View",
+    "make_policy",
+]
 
 
-def make_policy(name: PolicyName) -> Policy:
-    """A fresh policy of that name, as configuration names it."""
-    policies: dict[PolicyName, type[LeastLoaded] | type[PowerOfTwo] | type[RoundRobin]] = {
-        "round_robin": RoundRobin,
-        "least_loaded": LeastLoaded,
-        "power_of_two": PowerOfTwo,
-    }
-    return policies[name]()
+def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
+    """A fresh policy as configured. `rng` is what those that draw lots draw from."""
+    match config:
+        case RoundRobinPolicy():
+            return RoundRobin()
+        case RandomPolicy():
+            return RandomChoice(rng)
+        case LeastLoadedPolicy():
+            return LeastLoaded()
+        case PowerOfTwoPolicy():
+            return PowerOfTwo(rng)
+        case SessionPolicy():
+            return Session(config)
+        case PrefixAffinityPolicy():
+            return PrefixAffinity(config, rng)
+        case KvAwarePolicy():
+            return KvAware(config)
+        case ExpectedTimePolicy():
+            return ExpectedTime(config)

@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
-from radixway.pipeline import Request
+from radixway.routing.block_index import Matches
+from radixway.routing.ledger import Ledger
+from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
+
+
+@dataclass(slots=True)
+class Scores:
+    """What a policy makes of the candidates, each list in their order."""
+
+    costs: list[float]
+    """The lowest wins; infinity leaves a candidate out."""
+    terms: dict[str, list[float]] = field(default_factory=dict)
+    """What the costs are made of, by name with unit, for the explanation."""
+    reason: str | None = None
+    """Which rule of several decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a policy may look at."""
+
+    matches: Matches
+    """What each candidate holds of the prompt; empty unless the policy `reads_blocks`."""
+    ledger: Ledger
+    now: float
+    """Monotonic seconds."""
 
 
 class Policy(Protocol):
     """Orders workers for one request: a cost for each candidate, the lowest wins.
 
-    Equal costs are settled by the selector, which takes the worker it chose least recently. A policy is pure:
-    it reads the request and the candidates and does no I/O.
+    Equal costs are settled by the selector, which takes the worker it chose least recently. A policy does no
+    I/O. One that remembers where it sent what is told of it.
     """
 
-    name: str
+    name: ClassVar[str]
+    reads_blocks: ClassVar[bool] = False
+    """Whether it looks at the prompt's blocks, which then have to be hashed and matched."""
+    reads_text: ClassVar[bool] = False
+    """Whether it looks at the prompt's text."""
+    reads_session: ClassVar[bool] = False
+    temperature: float = 0.0
+    """Above 0 the selector draws from the costs instead of taking the lowest (see `Selector`)."""
 
-    def costs(self, request: Request, candidates: Sequence[Worker]) -> list[float]:
-        """One cost per candidate, in their order. `candidates` has at least two members."""
+    def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
+        """Score `candidates` (at least one)."""
         ...
+
+    def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:  # noqa: B027
+        """`request` goes to `worker`."""
+
+    def forget(self, worker: Worker) -> None:  # noqa: B027
+        """`worker` is gone."""

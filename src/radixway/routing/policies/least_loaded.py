@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.pipeline import Request
+from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-class LeastLoaded:
+class LeastLoaded(Policy):
     """Requests in hand; per slot when every candidate said how many it runs at a time."""
 
     name = "least_loaded"
 
-    def costs(self, request: Request, candidates: Sequence[Worker]) -> list[float]:
+    def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         if all(worker.max_batch_size for worker in candidates):
-            return [worker.load.requests / (worker.max_batch_size or 1) for worker in candidates]
-        return [float(worker.load.requests) for worker in candidates]
+            costs = [worker.load.requests / (worker.max_batch_size or 1) for worker in candidates]
+        else:
+            costs = [float(worker.load.requests) for worker in candidates]
+        return Scores(costs, {"requests": [float(worker.load.requests) for worker in candidates]})

@@ -7,23 +7,32 @@ front of the same workers it avoids the herd that follows one shared minimum.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
-from radixway.pipeline import Request
+from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-class PowerOfTwo:
+class PowerOfTwo(Policy):
     """Two random candidates compete by requests in hand; the others cost infinity."""
 
     name = "power_of_two"
 
-    def __init__(self, rng: random.Random | None = None) -> None:
-        self._rng = rng or random.Random()
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
-    def costs(self, request: Request, candidates: Sequence[Worker]) -> list[float]:
-        costs = [inf] * len(candidates)
-        for index in self._rng.sample(range(len(candidates)), min(2, len(candidates))):
-            costs[index] = float(candidates[index].load.requests)
-        return costs
+    def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
+        return Scores(power_of_two(self._rng, candidates, range(len(candidates))))
+
+
+def power_of_two(rng: random.Random, candidates: Sequence[Worker], among: Iterable[int]) -> list[float]:
+    """Costs by which the less loaded of two drawn from the candidates numbered `among` wins."""
+    drawn = list(among)
+    if len(drawn) > 2:
+        drawn = rng.sample(drawn, 2)
+    costs = [inf] * len(candidates)
+    for index in drawn:
+        costs[index] = float(candidates[index].load.requests)
+    return costs

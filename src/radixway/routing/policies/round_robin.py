@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixway.pipeline import Request
+from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-class RoundRobin:
+class RoundRobin(Policy):
     """Turns, whatever the load."""
 
     name = "round_robin"
 
-    def costs(self, request: Request, candidates: Sequence[Worker]) -> list[float]:
-        return [0.0] * len(candidates)
+    def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
+        return Scores([0.0] * len(candidates))

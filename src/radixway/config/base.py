@@ -1,0 +1,9 @@
+"""What every section of the configuration is."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """A part of the tree: unknown keys are errors, values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,0 +1,139 @@
+"""The policies by which workers are chosen, and their parameters.
+
+A policy is written as its name, `kv_aware`; as its name with parameters, `kv_aware:overlap_weight=8`, colons
+between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, TypeAdapter, ValidationError
+
+from radixway.config.base import Section
+
+
+class RoundRobinPolicy(Section):
+    """Turns, whatever the load."""
+
+    name: Literal["round_robin"] = "round_robin"
+
+
+class RandomPolicy(Section):
+    """Any of them, whatever the load."""
+
+    name: Literal["random"] = "random"
+
+
+class LeastLoadedPolicy(Section):
+    """The fewest requests in hand."""
+
+    name: Literal["least_loaded"] = "least_loaded"
+
+
+class PowerOfTwoPolicy(Section):
+    """The less loaded of two drawn at random."""
+
+    name: Literal["power_of_two"] = "power_of_two"
+
+
+class SessionPolicy(Section):
+    """The same worker for all requests of a session (see `routing.session`)."""
+
+    name: Literal["session"] = "session"
+    ttl_s: float = Field(default=3600, gt=0)
+    """How long a session that asks nothing stays with its worker."""
+
+
+class PrefixAffinityPolicy(Section):
+    """Ray Serve's three tiers: are the queues balanced, who has seen such a text, who has the least KV in use.
+
+    Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
+    """
+
+    name: Literal["prefix_affinity"] = "prefix_affinity"
+    imbalanced_threshold: float = Field(default=10, ge=0)
+    """Longest minus shortest queue, in requests, above which load alone decides."""
+    match_rate_threshold: float = Field(default=0.1, ge=0, le=1)
+    """Share of the text that must have been seen by a worker to go there for it."""
+    do_eviction: bool = False
+    """Let go of old texts by the three parameters below."""
+    eviction_threshold_chars: int = Field(default=400_000, ge=1)
+    """Characters kept of one worker before any are let go."""
+    eviction_target_chars: int = Field(default=360_000, ge=0)
+    """Characters left when some are let go."""
+    eviction_interval_secs: float = Field(default=10, gt=0)
+    """Seconds between two looks."""
+    max_chars: int = Field(default=64_000_000, ge=1)
+    """Characters kept of one worker at most, whatever `do_eviction` says."""
+
+
+class KvAwarePolicy(Section):
+    """NVIDIA Dynamo's cost in blocks: what there is to prefill, plus what the worker holds in use."""
+
+    name: Literal["kv_aware"] = "kv_aware"
+    overlap_weight: float = Field(default=1.0, ge=0)
+    """Weight of the prefill, and so of the prefix that needs none, beside the load of decoding."""
+    temperature: float = Field(default=0.0, ge=0)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+
+
+class ExpectedTimePolicy(Section):
+    """Seconds until the first token, plus what this slows down the answers already running there."""
+
+    name: Literal["expected_time"] = "expected_time"
+    slowdown: float = Field(default=0.05, ge=0)
+    """What a second of prefill costs each running answer, in seconds."""
+    host_credit: float = Field(default=0.75, ge=0, le=1)
+    """What a block in host memory is worth of one in device memory."""
+    disk_credit: float = Field(default=0.25, ge=0, le=1)
+    temperature: float = Field(default=0.0, ge=0)
+    """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
+
+
+AnyPolicy = (
+    RoundRobinPolicy
+    | RandomPolicy
+    | LeastLoadedPolicy
+    | PowerOfTwoPolicy
+    | SessionPolicy
+    | PrefixAffinityPolicy
+    | KvAwarePolicy
+    | ExpectedTimePolicy
+)
+
+
+def _spell_out(value: Any) -> Any:
+    """`name:key=value:key=value` as a mapping."""
+    if not isinstance(value, str):
+        return value
+    name, *parameters = value.split(":")
+    spelled: dict[str, str] = {"name": name.strip()}
+    for parameter in parameters:
+        key, equals, given = parameter.partition("=")
+        if not equals or key.strip() in spelled:
+            raise ValueError(f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}")
+        spelled[key.strip()] = given.strip()
+    return spelled
+
+
+PolicySection = Annotated[
+    Annotated[AnyPolicy, Discriminator("name")],
+    BeforeValidator(_spell_out),
+]
+
+_adapter: TypeAdapter[AnyPolicy] = TypeAdapter(PolicySection)
+
+
+def parse_policy(text: str) -> AnyPolicy:
+    """A policy as written on a command line. Raises ValueError that says what is wrong with `text`."""
+    try:
+        return _adapter.validate_python(text)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        where = ".".join(str(part) for part in mistake["loc"][1:])
+        reason = mistake["msg"].removeprefix("Value error, ")
+        raise ValueError(f"policy {text!r}: {where + ': ' if where else ''}{reason}") from None

@@ -1,0 +1,93 @@
+"""How busy a worker is, and how fast: the numbers that policies read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_FORGET = 0.98
+"""What an observation of the prefill rate still counts when the next one comes."""
+_SECONDS_PER_TOKEN = 1 / 8000
+_OVERHEAD_S = 0.02
+
+
+class PrefillRate:
+    """How long a prefill takes, as `overhead_s + tokens × seconds_per_token`: least squares over what was seen.
+
+    Older observations fade. It begins with a guess that two observations outweigh.
+    """
+
+    __slots__ = ("_count", "_sum_t", "_sum_tt", "_sum_tx", "_sum_x", "observed", "overhead_s", "seconds_per_token")
+
+    def __init__(self) -> None:
+        self.overhead_s = _OVERHEAD_S
+        self.seconds_per_token = _SECONDS_PER_TOKEN
+        self.observed = 0
+        self._count = self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
+        for tokens in (0, 1000):
+            self._add(tokens, _OVERHEAD_S + tokens * _SECONDS_PER_TOKEN, 0.5)
+
+    def observe(self, tokens: int, seconds: float) -> None:
+        """A prefill of so many tokens took so long, once it had the worker."""
+        self.observed += 1
+        self._add(tokens, seconds, 1.0)
+        spread = self._count * self._sum_tt - self._sum_t**2
+        slope = (self._count * self._sum_tx - self._sum_t * self._sum_x) / spread if spread > 0 else 0.0
+        overhead = (self._sum_x - slope * self._sum_t) / self._count
+        if slope > 0 and overhead >= 0:
+            self.seconds_per_token, self.overhead_s = slope, overhead
+        elif self._sum_t > 0:  # too little variety to tell them apart
+            self.seconds_per_token, self.overhead_s = self._sum_x / self._sum_t, 0.0
+
+    def _add(self, tokens: int, seconds: float, weight: float) -> None:
+        keep = _FORGET**weight
+        self._count = self._count * keep + weight
+        self._sum_t = self._sum_t * keep + weight * tokens
+        self._sum_tt = self._sum_tt * keep + weight * tokens * tokens
+        self._sum_x = self._sum_x * keep + weight * seconds
+        self._sum_tx = self._sum_tx * keep + weight * tokens * seconds
+
+
+@dataclass(slots=True)
+class Load:
+    """What a worker has in hand, counted from before the connect to the last byte. Changed by leases alone."""
+
+    requests: int = 0
+    streams: int = 0
+    total: int = 0
+    """Requests ever sent to it."""
+    prefilling: int = 0
+    """Requests whose first token has not come yet."""
+    silent: int = 0
+    """Of those, the ones that will not tell: their replies come whole."""
+    prefill_tokens: int = 0
+    """Tokens that those had to prefill when they were sent."""
+    active_blocks: dict[int, int] = field(default_factory=dict)
+    """Blocks of the prompts in hand, and by how many requests each is in use."""
+    output_blocks: int = 0
+    """Blocks filled by the answers in hand."""
+    rate: PrefillRate = field(default_factory=PrefillRate)
+    backlog: float = 0.0
+    """Tokens that were still to prefill at `backlog_at`, by our reckoning."""
+    backlog_at: float = 0.0
+    busy_since: float = 0.0
+    """When the prefill that is now at work began, as far as can be seen from outside."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in use by the requests in hand, one that several share counted once."""
+        return len(self.active_blocks) + self.output_blocks
+
+    def waiting_tokens(self, now: float, rate: PrefillRate) -> float:
+        """Tokens still to prefill before a request that comes now.
+
+        First tokens tell only when a prefill has ended, and whole replies not even that: in between, the
+        worker is taken to work at its rate.
+        """
+        done = (now - self.backlog_at) / rate.seconds_per_token
+        return min(float(self.prefill_tokens), max(0.0, self.backlog - done))
+
+    def decoding(self, waiting_tokens: float) -> float:
+        """Requests that are past their prefill, if so many tokens still wait for theirs."""
+        if not self.prefill_tokens:
+            return float(self.requests)
+        return self.requests - self.prefilling * waiting_tokens / self.prefill_tokens

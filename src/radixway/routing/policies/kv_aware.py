@@ -1,0 +1,58 @@
+"""KV aware: NVIDIA Dynamo's cost, in blocks.
+
+    prefill   = (prefill tokens in hand there + prompt tokens) / block size - credit for cached blocks
+    decode    = blocks in use there, this prompt's included, each counted once
+    cost      = overlap_weight · max(prefill, 0) + decode
+
+The lowest cost wins. Source: Dynamo, `lib/kv-router/src/scheduling`; the proposal that joins it to vLLM's
+Semantic Router prints the opposite sign in one place, and means this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixway.config import KvAwarePolicy
+from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.request import RoutingRequest
+from radixway.routing.worker import Worker
+
+
+class KvAware(Policy):
+    """Cached prefixes and load, in one sum."""
+
+    name = "kv_aware"
+    reads_blocks = True
+
+    def __init__(self, config: KvAwarePolicy) -> None:
+        self._weight = config.overlap_weight
+        self._host_credit = config.host_credit
+        self._disk_credit = config.disk_credit
+        self.temperature = config.temperature
+
+    def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
+        matches, size = view.matches, request.block_tokens
+        credits, prefill, decode, costs = [], [], [], []
+        for worker in candidates:
+            load, slot = worker.load, worker.slot
+            credit = matches.credit(slot, self._host_credit, self._disk_credit)
+            blocks = max(0.0, (load.prefill_tokens + request.tokens) / size - credit)
+            in_use = load.blocks + self._new_blocks(request, worker)
+            credits.append(credit)
+            prefill.append(blocks)
+            decode.append(float(in_use))
+            costs.append(self._weight * blocks + in_use)
+        return Scores(costs, {"cached_blocks": credits, "prefill_blocks": prefill, "decode_blocks": decode})
+
+    @staticmethod
+    def _new_blocks(request: RoutingRequest, worker: Worker) -> int:
+        """Blocks of the prompt that no request in hand there has in use: what is in use is a prefix."""
+        active, blocks = worker.load.active_blocks, request.blocks
+        low, high = 0, len(blocks)
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle] in active:
+                low = middle + 1
+            else:
+                high = middle
+        return max(len(blocks), -(-request.tokens // request.block_tokens)) - low

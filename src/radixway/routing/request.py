@@ -1,0 +1,24 @@
+"""What the selector knows of a request: how long its prompt is, the names of its blocks, whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class RoutingRequest:
+    """A request as the selector sees it. Nothing here is text that a journal would show."""
+
+    tokens: int = 0
+    """Prompt tokens; estimated where nobody here can count them."""
+    blocks: Sequence[int] = ()
+    """Names of the prompt's whole blocks, first to last (see `block_hash`)."""
+    block_tokens: int = 16
+    """Tokens a block; an estimate where blocks are of text."""
+    model: str | None = None
+    session: str | None = None
+    """Whatever requests of one conversation have in common, for the policy `session`."""
+    text: str = ""
+    """The prompt as text, for the policy `prefix_affinity`."""
+    stream: bool = False

@@ -1,0 +1,267 @@
+"""What the simulator takes an engine to be: continuous batching with chunked prefill over a block cache.
+
+An engine works in steps. Each step decodes one token for every running request and prefills up to `step_tokens`
+tokens less those, of the requests in the order in which they came. It takes
+
+    step_s + prefilled tokens · prefill_s + decoding requests · decode_s + their context tokens · context_s
+
+seconds. A request's prefix that the cache holds when its prefill begins is not computed; the last token of a
+prompt always is. Blocks are held from when they are computed until they are the least recently used ones that
+no running request needs. A request waits until the cache has room for its prompt and its whole answer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConstants:
+    """Of one engine. The defaults stand for a model of some 8 B parameters on one data-centre GPU."""
+
+    step_s: float = 0.008
+    """What a step costs that does nothing."""
+    prefill_s: float = 1 / 12_000
+    """For each token prefilled."""
+    decode_s: float = 0.000_2
+    """For each request that decodes."""
+    context_s: float = 0.000_000_02
+    """For each token that a decoding request attends to."""
+    step_tokens: int = 2048
+    """Tokens computed in a step at most."""
+    max_running: int = 256
+    """Requests in prefill or decode at most."""
+
+
+class CacheObserver(Protocol):
+    """Told of what enters and leaves an engine's cache, as KV events would."""
+
+    def stored(self, blocks: Sequence[int]) -> None: ...
+
+    def removed(self, blocks: Sequence[int]) -> None: ...
+
+
+class BlockCache:
+    """Blocks by name, least recently used first out, those in use never. Counted in blocks."""
+
+    def __init__(self, capacity: int, observer: CacheObserver) -> None:
+        self._capacity = capacity
+        self._observer = observer
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._uses: dict[int, int] = {}
+        self._reserved = 0
+
+    def __contains__(self, block: int) -> bool:
+        return block in self._uses or block in self._idle
+
+    def depth(self, blocks: Sequence[int]) -> int:
+        """How many of `blocks` are here, from the first one on."""
+        uses, idle = self._uses, self._idle
+        for depth, block in enumerate(blocks):
+            if block not in uses and block not in idle:
+                return depth
+        return len(blocks)
+
+    def pin(self, blocks: Sequence[int], depth: int, extra: int) -> bool:
+        """Take the first `depth` of `blocks` in use, and room for the others and for `extra` blocks more.
+
+        False, and nothing changes, if there is no room now.
+        """
+        fresh = len(blocks) - depth + extra
+        awakened = sum(1 for block in blocks[:depth] if block not in self._uses)
+        if len(self._uses) + awakened + self._reserved + fresh > self._capacity:
+            return False
+        for block in blocks[:depth]:
+            if block in self._uses:
+                self._uses[block] += 1
+            else:
+                del self._idle[block]
+                self._uses[block] = 1
+        self._reserved += fresh
+        self._evict()
+        return True
+
+    def fill(self, blocks: Sequence[int]) -> None:
+        """`blocks`, for which there is room, have been computed."""
+        new = []
+        for block in blocks:
+            self._reserved -= 1
+            if block in self._idle:  # computed twice at the same time
+                del self._idle[block]
+                self._uses[block] = 1
+            elif block in self._uses:
+                self._uses[block] += 1
+            else:
+                self._uses[block] = 1
+                new.append(block)
+        if new:
+            self._observer.stored(new)
+
+    def unpin(self, blocks: Sequence[int], extra: int) -> None:
+        """A request is over: its blocks are no longer in use, the `extra` ones are free."""
+        self._reserved -= extra
+        uses, idle = self._uses, self._idle
+        for block in reversed(blocks):  # the end of a prompt goes before its beginning
+            if uses[block] == 1:
+                del uses[block]
+                idle[block] = None
+            else:
+                uses[block] -= 1
+
+    def _evict(self) -> None:
+        gone = []
+        while len(self._uses) + len(self._idle) + self._reserved > self._capacity:
+            gone.append(self._idle.popitem(last=False)[0])
+        if gone:
+            self._observer.removed(gone)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One request at one engine."""
+
+    blocks: Sequence[int]
+    input_tokens: int
+    output_tokens: int
+    arrived: float
+    cached_tokens: int = 0
+    left_to_prefill: int = 0
+    reserved_blocks: int = 0
+    """Of the cache, beside those of its prompt: the last, partial one and the answer's."""
+    filled: int = 0
+    """Blocks of the prompt that are in the cache and in use by it."""
+    first_token: float = 0.0
+    finished: float = 0.0
+
+
+@dataclass(slots=True)
+class _Step:
+    """What the engine is doing: `times` equal steps, each of `seconds`, each prefilling `prefill` tokens."""
+
+    seconds: float
+    times: int
+    prefill: int
+
+
+class EngineModel:
+    """One engine. Whoever drives it calls `run_until` with times that never go back, then maybe `submit`."""
+
+    def __init__(
+        self, constants: EngineConstants, block_tokens: int, kv_tokens: int, observer: CacheObserver
+    ) -> None:
+        self._constants = constants
+        self._block_tokens = block_tokens
+        self._capacity = kv_tokens // block_tokens
+        self.cache = BlockCache(self._capacity, observer)
+        self.now = 0.0
+        """When the step under way began."""
+        self.busy_s = 0.0
+        self.prefilled_tokens = 0
+        self._waiting: deque[Job] = deque()
+        self._prefilling: deque[Job] = deque()
+        self._decoding: list[tuple[int, int, Job]] = []
+        """A heap by the step in which the last token comes."""
+        self._context = 0
+        """Tokens that the decoding requests attend to, in all."""
+        self._steps = 0
+        self._order = 0
+        self._step: _Step | None = None
+
+    def submit(self, job: Job, now: float) -> None:
+        """A request comes; it takes part from the next step on. Call `run_until(now)` before.
+
+        Raises ValueError for one that would not fit into an empty cache.
+        """
+        blocks = -(-(job.input_tokens + job.output_tokens) // self._block_tokens)
+        if blocks > self._capacity:
+            raise ValueError(f"a request of {blocks} blocks does not fit into a cache of {self._capacity}")
+        job.arrived = now
+        self._waiting.append(job)
+        if self._step is None:
+            self.now = now
+            self._begin()
+        elif self._step.times > 1:
+            whole = int((now - self.now) / self._step.seconds)
+            if whole:
+                self._advance(self._step, whole)
+            self._step.times = 1
+
+    def run_until(self, now: float) -> Iterator[tuple[float, Job]]:
+        """Work until `now`: when which request got its first token, and when which was finished.
+
+        A job whose `finished` is not set yet got its first token. The step under way at `now` goes on.
+        """
+        while (step := self._step) is not None and self.now + step.seconds * step.times <= now:
+            self._advance(step, step.times)
+            if step.prefill:
+                yield from self._prefill(step.prefill)
+            while self._decoding and self._decoding[0][0] <= self._steps:
+                yield self.now, self._finish()
+            self._begin()
+
+    def _begin(self) -> None:
+        """Admit who fits, and plan the next step."""
+        while self._waiting and len(self._prefilling) + len(self._decoding) < self._constants.max_running:
+            if not self._admit(self._waiting[0]):
+                break
+            self._prefilling.append(self._waiting.popleft())
+        constants, decoding = self._constants, len(self._decoding)
+        seconds = constants.step_s + constants.decode_s * decoding + constants.context_s * self._context
+        if self._prefilling:
+            left = sum(job.left_to_prefill for job in self._prefilling)
+            prefill = max(1, min(left, constants.step_tokens - decoding))
+            self._step = _Step(seconds + constants.prefill_s * prefill, 1, prefill)
+        elif decoding:
+            self._step = _Step(seconds, self._decoding[0][0] - self._steps, 0)
+        else:
+            self._step = None
+
+    def _admit(self, job: Job) -> bool:
+        depth = self.cache.depth(job.blocks)
+        beside = -(-(job.input_tokens + job.output_tokens) // self._block_tokens) - len(job.blocks)
+        if not self.cache.pin(job.blocks, depth, beside):
+            return False
+        job.reserved_blocks, job.filled = beside, depth
+        job.cached_tokens = min(depth * self._block_tokens, job.input_tokens - 1)
+        job.left_to_prefill = job.input_tokens - job.cached_tokens
+        return True
+
+    def _advance(self, step: _Step, times: int) -> None:
+        """`times` of the steps are over."""
+        self.now += step.seconds * times
+        self.busy_s += step.seconds * times
+        self._steps += times
+        self._context += len(self._decoding) * times
+        step.times -= times
+
+    def _prefill(self, tokens: int) -> Iterator[tuple[float, Job]]:
+        """Give the step's tokens to the requests in their order; who has all gets the first token."""
+        self.prefilled_tokens += tokens
+        while tokens and self._prefilling:
+            job = self._prefilling[0]
+            taken = min(tokens, job.left_to_prefill)
+            tokens -= taken
+            job.left_to_prefill -= taken
+            computed = (job.input_tokens - job.left_to_prefill) // self._block_tokens
+            if computed > job.filled:
+                self.cache.fill(job.blocks[job.filled : computed])
+                job.filled = max(job.filled, min(computed, len(job.blocks)))
+            if job.left_to_prefill:
+                break
+            self._prefilling.popleft()
+            job.first_token = self.now
+            yield self.now, job
+            self._order += 1
+            heappush(self._decoding, (self._steps + job.output_tokens - 1, self._order, job))
+            self._context += job.input_tokens
+
+    def _finish(self) -> Job:
+        job = heappop(self._decoding)[2]
+        job.finished = self.now
+        self._context -= job.input_tokens + job.output_tokens - 1
+        self.cache.unpin(job.blocks, job.reserved_blocks)
+        return job

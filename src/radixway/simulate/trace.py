@@ -1,0 +1,94 @@
+"""Traces in Mooncake's format: what was asked when, with the prompts' blocks by number and no text.
+
+One JSON object a line (the file may be gzipped)::
+
+    {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, …]}
+
+`timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the last
+one maybe partial, each standing for all that leads to it. Source: Mooncake (FAST'25), `FAST25-release/traces`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+BLOCK_TOKENS = 512
+"""Tokens a block in Mooncake's traces."""
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class TraceError(Exception):
+    """The file is no trace; the message names file and line."""
+
+
+class _Line(msgspec.Struct):
+    timestamp: Annotated[float, Meta(ge=0)]
+    input_length: Annotated[int, Meta(ge=1)]
+    output_length: _Count
+    hash_ids: list[int]
+    block_size: Annotated[int, Meta(ge=1)] = BLOCK_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """One request of a trace."""
+
+    at: float
+    """Seconds since the trace began."""
+    input_tokens: int
+    output_tokens: int
+    blocks: tuple[int, ...]
+    """Names of the prompt's whole blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Requests in the order of their times, and the size of the blocks that they name."""
+
+    requests: list[TraceRequest]
+    block_tokens: int
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace. Raises TraceError."""
+    requests: list[TraceRequest] = []
+    block_tokens: int | None = None
+    decode = msgspec.json.Decoder(_Line).decode
+    for number, text in enumerate(_lines(path), 1):
+        if not text.strip():
+            continue
+        try:
+            line = decode(text)
+        except msgspec.DecodeError as error:
+            raise TraceError(f"{path}:{number}: {error}") from None
+        if block_tokens not in (None, line.block_size):
+            raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {line.block_size}")
+        block_tokens = line.block_size
+        if len(line.hash_ids) > -(-line.input_length // block_tokens):
+            raise TraceError(
+                f"{path}:{number}: {len(line.hash_ids)} hash_ids for {line.input_length} tokens in blocks "
+                f"of {block_tokens}"
+            )
+        whole = tuple(line.hash_ids[: line.input_length // block_tokens])
+        at = line.timestamp / 1e3
+        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), whole))
+    if not requests:
+        raise TraceError(f"{path}: there is no request in it")
+    requests.sort(key=lambda request: request.at)
+    return Trace(requests, block_tokens or BLOCK_TOKENS)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from file
+    except (OSError, EOFError) as error:
+        raise TraceError(f"cannot read {path}: {error}") from None
