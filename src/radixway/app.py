@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from radixway import __version__
 from radixway.config import Config
 from radixway.pipeline import Pipeline, Services, load_middlewares
-from radixway.routing import HealthMonitor, Registry, Selector
+from radixway.routing import HealthMonitor, PromptReader, Registry, Selector
 from radixway.surfaces import (
     AdminAccess,
     ChatCompletions,
@@ -79,7 +79,11 @@ class Gateway:
         self.registry.on_remove.append(transport.forget)
         health = HealthMonitor(self.registry, probe, config.routing.health)
         health.on_silence.append(transport.break_stuck)
-        dispatch = Dispatch(self.registry, Selector(config.routing), transport, health)
+        selector = Selector(config.routing)
+        self.registry.on_add.append(selector.enroll)
+        self.registry.on_remove.append(selector.forget)
+        prompts = PromptReader(config.routing)
+        dispatch = Dispatch(self.registry, selector, prompts, transport, health)
         pipeline = Pipeline(self._middlewares, dispatch)
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(

@@ -1,107 +1,149 @@
-"""Choosing among candidates: costs, ties, policies per model."""
+"""Choosing among candidates: costs, ties, temperature, policies per model, explanations."""
 
 import random
 from collections import Counter
 
-from radixway.config import RoutingSection, WorkerSection
-from radixway.pipeline import Request
-from radixway.routing import Lease, Registry, Selector, Worker, WorkerState
-from radixway.routing.policies import LeastLoaded, PowerOfTwo
-from radixway.telemetry import Journal
+import pytest
+
+from radixway.config import RoutingSection
+from radixway.routing import RoutingRequest, Selector
+from routing_requests import Clock, prompt, workers
 
 
-def workers(n, **fields):
-    return [Worker(WorkerSection(url=f"http://w{i}", **fields)) for i in range(n)]
+def selector_for(candidates, policy, **fields):
+    selector = Selector(RoutingSection(policy=policy, **fields), clock=Clock(), rng=random.Random(1))
+    for worker in candidates:
+        selector.enroll(worker)
+    return selector
 
 
-def request(model="m"):
-    return Request(id="r", surface="s", path="/", model=model, journal=Journal("r"))
+def picks(selector, candidates, times, request=RoutingRequest(model="m")):
+    return Counter(selector.pick(request, candidates).worker.name for _ in range(times))
 
 
-def picks(selector, candidates, times, model="m"):
-    return Counter(selector.pick(request(model), candidates).worker.name for _ in range(times))
+EVERY_POLICY = [
+    "round_robin",
+    "random",
+    "least_loaded",
+    "power_of_two",
+    "session",
+    "prefix_affinity",
+    "kv_aware",
+    "expected_time",
+]
 
 
-def test_round_robin_gives_everyone_the_same_share():
-    assert set(picks(Selector(RoutingSection(policy="round_robin")), workers(3), 30).values()) == {10}
+@pytest.mark.parametrize("policy", ["round_robin", "least_loaded", "kv_aware", "expected_time"])
+def test_equal_costs_rotate_instead_of_falling_on_the_first(policy):
+    candidates = workers(4)
+    assert set(picks(selector_for(candidates, policy), candidates, 40).values()) == {10}
 
 
-def test_equal_loads_rotate_instead_of_falling_on_the_first():
-    assert set(picks(Selector(RoutingSection(policy="least_loaded")), workers(4), 40).values()) == {10}
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_every_policy_spreads_what_has_nothing_in_common(policy):
+    candidates = workers(4)
+    selector = selector_for(candidates, policy)
+    for number in range(400):
+        request = prompt(number, text=f"{number} asks", session=str(number), stream=True)
+        selector.reserve(selector.pick(request, candidates))
+    shares = [worker.load.requests for worker in candidates]
+    assert min(shares) > 70 and max(shares) < 135
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_every_policy_does_with_one_candidate_and_an_empty_prompt(policy):
+    candidates = workers(1)
+    selector = selector_for(candidates, policy)
+    for request in (RoutingRequest(), prompt(tokens=0), prompt(1, 2, text="hello")):
+        choice = selector.pick(request, candidates)
+        assert choice.worker is candidates[0]
+        selector.reserve(choice).release()
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_a_worker_that_has_gone_is_forgotten_and_its_place_is_used_again(policy):
+    candidates = workers(3)
+    selector = selector_for(candidates, policy)
+    for number in range(30):
+        request = prompt(1, 2, number, text=f"same beginning {number}", session="s")
+        selector.reserve(selector.pick(request, candidates)).release()
+    gone = candidates.pop(0)
+    selector.forget(gone)
+    newcomer = workers(4)[3]
+    selector.enroll(newcomer)
+    candidates.append(newcomer)
+    for _ in range(10):
+        request = prompt(1, 2, 3, text="same beginning", session="s")
+        selector.reserve(selector.pick(request, candidates)).release()
+    selector.index.check()
+    assert gone.load.requests == 0
 
 
 def test_least_loaded_takes_the_one_with_the_fewest_in_hand():
     candidates = workers(3)
-    leases = [Lease(candidates[0], stream=False), Lease(candidates[2], stream=True)]
-    selector = Selector(RoutingSection(policy="least_loaded"))
+    selector = selector_for(candidates, "least_loaded")
+    leases = [selector.ledger.reserve(candidates[0]), selector.ledger.reserve(candidates[2])]
     assert picks(selector, candidates, 5) == {"w1": 5}
     for lease in leases:
         lease.release()
         lease.release()
     assert [worker.load.requests for worker in candidates] == [0, 0, 0]
-    assert [worker.load.streams for worker in candidates] == [0, 0, 0]
 
 
 def test_least_loaded_counts_per_slot_when_all_slots_are_known():
     small, large = workers(1, max_batch_size=1)[0], workers(2, max_batch_size=8)[1]
-    Lease(small, stream=False)
+    selector = selector_for([small, large], "least_loaded")
+    selector.ledger.reserve(small)
     for _ in range(4):
-        Lease(large, stream=False)
-    assert LeastLoaded().costs(request(), [small, large]) == [1.0, 0.5]
+        selector.ledger.reserve(large)
+    assert selector.pick(RoutingRequest(), [small, large]).scores.costs == [1.0, 0.5]
 
 
 def test_power_of_two_never_takes_the_busier_of_its_two():
     candidates = workers(5)
-    Lease(candidates[3], stream=False)
-    policy = PowerOfTwo(random.Random(1))
+    selector = selector_for(candidates, "power_of_two")
+    selector.ledger.reserve(candidates[3])
     for _ in range(50):
-        costs = policy.costs(request(), candidates)
-        assert sorted(costs)[2:] == [float("inf")] * 3
-        assert costs.index(min(costs)) != 3
+        choice = selector.pick(RoutingRequest(), candidates)
+        assert sorted(choice.scores.costs)[2:] == [float("inf")] * 3
+        assert choice.worker is not candidates[3]
 
 
-def test_a_model_can_have_a_policy_of_its_own():
-    selector = Selector(RoutingSection(policy="least_loaded", model_policies={"special": "round_robin"}))
-    assert selector.pick(request("special"), workers(2)).policy == "round_robin"
-    assert selector.pick(request("m"), workers(2)).policy == "least_loaded"
+def test_without_temperature_the_lowest_cost_wins_and_with_much_of_it_hardly():
+    candidates = workers(4)
+    cold = selector_for(candidates, "kv_aware")
+    cold.reserve(cold.pick(prompt(1, 2, 3), [candidates[2]])).release()
+    assert picks(cold, candidates, 20, prompt(1, 2, 3)) == {"w2": 20}
+    hot = selector_for(workers(0), "kv_aware:temperature=5")
+    hot.index = cold.index
+    drawn = picks(hot, candidates, 400, prompt(1, 2, 3))
+    assert set(drawn) == {"w0", "w1", "w2", "w3"}
+    assert drawn["w2"] > drawn["w0"]
+
+
+def test_a_model_may_have_a_policy_of_its_own():
+    candidates = workers(2)
+    selector = selector_for(candidates, "least_loaded", model_policies={"special": "round_robin"})
+    selector.ledger.reserve(candidates[0])
+    assert picks(selector, candidates, 4) == {"w1": 4}
+    assert picks(selector, candidates, 4, RoutingRequest(model="special")) == {"w0": 2, "w1": 2}
 
 
 def test_the_choice_explains_every_candidate():
     candidates = workers(2)
-    Lease(candidates[0], stream=False)
-    told = Selector(RoutingSection(policy="least_loaded")).pick(request(), candidates).explain()
-    assert told == {"worker": "w1", "policy": "least_loaded", "costs": {"w0": 1.0, "w1": 0.0}}
+    selector = selector_for(candidates, "expected_time")
+    selector.reserve(selector.pick(prompt(1, 2, 3), [candidates[1]])).prefill_done()
+    told = selector.pick(prompt(1, 2, 3), candidates).explain()
+    assert told["worker"] == "w1" and told["policy"] == "expected_time"
+    assert told["prompt_tokens"] == 52 and told["expected_cached_tokens"] == 48
+    assert told["candidates"]["w0"]["uncached_tokens"] == 52
+    assert told["candidates"]["w1"]["uncached_tokens"] == 4
+    for terms in told["candidates"].values():
+        parts = terms["queue_s"] + terms["prefill_s"] + terms["slowdown_s"]
+        assert terms["cost"] == pytest.approx(parts, abs=1e-5)
 
 
-def test_only_ready_workers_that_serve_the_model_are_candidates():
-    registry = Registry()
-    a = registry.add(WorkerSection(url="http://a", models=("x", "y")))
-    b = registry.add(WorkerSection(url="http://b", models=("y",)))
-    assert registry.candidates("y") == ()
-    registry.set_state(a, WorkerState.READY)
-    registry.set_state(b, WorkerState.READY)
-    assert registry.candidates("y") == (a, b)
-    assert registry.candidates("x") == (a,)
-    assert registry.candidates(None) == (a, b)
-    registry.set_state(a, WorkerState.DRAINING)
-    assert registry.candidates("x") == ()
-    registry.remove("http://b/")
-    assert registry.candidates("y") == ()
-    assert registry.models() == {"x", "y"}
-
-
-def test_a_url_with_and_without_slash_is_one_worker_and_readding_keeps_its_load():
-    registry = Registry()
-    worker = registry.add(WorkerSection(url="http://a/"))
-    Lease(worker, stream=False)
-    again = registry.add(WorkerSection(url="http://a", models=("m",), max_batch_size=4))
-    assert again is worker
-    assert len(registry) == 1
-    assert (worker.load.requests, worker.models, worker.max_batch_size) == (1, ("m",), 4)
-
-
-def test_unknown_models_do_not_grow_the_registry():
-    registry = Registry()
-    for n in range(1000):
-        assert registry.candidates(f"model-{n}") == ()
-    assert not registry._candidates
+def test_a_candidate_that_was_left_out_costs_nothing_that_could_be_told():
+    candidates = workers(5)
+    told = selector_for(candidates, "power_of_two").pick(RoutingRequest(), candidates).explain()
+    assert [terms["cost"] for terms in told["candidates"].values()].count(None) == 3

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from radixway.config import WorkerSection
 from radixway.pipeline import StreamBroken
-from radixway.routing import Lease, Worker
+from radixway.routing import Ledger, RoutingRequest, Worker
 from radixway.transports import event_stream
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost
@@ -30,7 +30,7 @@ class NoConnection:
 def stream() -> tuple[Answer, EventStream]:
     connection = NoConnection()
     answer = connection.answer = Answer(connection)
-    lease = Lease(Worker(WorkerSection(url="http://w")), stream=True)
+    lease = Ledger().reserve(Worker(WorkerSection(url="http://w")))
     return answer, EventStream(answer, "w", lease)
 
 
@@ -128,7 +128,7 @@ async def test_a_lost_answer_gives_what_arrived_and_then_breaks():
 
 async def test_closing_gives_the_lease_back_once():
     worker = Worker(WorkerSection(url="http://w"))
-    chunks = EventStream(Answer(NoConnection()), "w", Lease(worker, stream=True))
+    chunks = EventStream(Answer(NoConnection()), "w", Ledger().reserve(worker, RoutingRequest(stream=True)))
     assert (worker.load.requests, worker.load.streams) == (1, 1)
     await chunks.aclose()
     await chunks.aclose()

@@ -46,7 +46,7 @@ class SessionPolicy(Section):
 
 
 class PrefixAffinityPolicy(Section):
-    """Ray Serve's three tiers: are the queues balanced, who has seen such a text, who has the least KV in use.
+    """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
 
     Names and defaults as in Ray's guide to `PrefixCacheAffinityRouter`.
     """
@@ -115,7 +115,9 @@ def _spell_out(value: Any) -> Any:
     for parameter in parameters:
         key, equals, given = parameter.partition("=")
         if not equals or key.strip() in spelled:
-            raise ValueError(f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}")
+            raise ValueError(
+                f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}"
+            )
         spelled[key.strip()] = given.strip()
     return spelled
 

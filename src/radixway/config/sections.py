@@ -100,16 +100,25 @@ class HealthSection(Section):
     """A worker that is down is probed at doubling intervals up to this one."""
 
 
+class SessionSection(Section):
+    """What requests of one conversation have in common, for the policy `session`: the first of these."""
+
+    headers: tuple[str, ...] = ("x-session-id",)
+    fields: tuple[str, ...] = ("session_id", "user")
+    """Top-level fields of the body."""
+
+
 class RoutingSection(Section):
     """How a worker is chosen."""
 
     policy: PolicySection = ExpectedTimePolicy()
-    model_policies: dict[str, PolicySection] = {}
+    model_policies: dict[str, PolicySection] = Field(default_factory=dict)
     """Another policy for single models."""
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
     text_block_bytes: int = Field(default=128, ge=16, le=65536)
     """Bytes a block where prompts cannot be tokenized here."""
+    session: SessionSection = SessionSection()
     health: HealthSection = HealthSection()
 
 

@@ -5,6 +5,7 @@ from radixway.routing.doubts import Doubts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.load import Load, PrefillRate
+from radixway.routing.prompts import PromptReader
 from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
 from radixway.routing.selector import Choice, Selector
@@ -23,6 +24,7 @@ __all__ = [
     "PrefillRate",
     "Probe",
     "ProbeFailed",
+    "PromptReader",
     "Registry",
     "RoutingRequest",
     "Selector",

@@ -36,7 +36,9 @@ def pack_tokens(tokens: Sequence[int]) -> bytes:
     return packed.tobytes()
 
 
-def token_blocks(packed: bytes, block_size: int, seed: int = _SEED, *, parent: int | None = None) -> list[int]:
+def token_blocks(
+    packed: bytes, block_size: int, seed: int = _SEED, *, parent: int | None = None
+) -> list[int]:
     """The names of the whole blocks of `packed` token ids (4 bytes each); the rest at the end has none.
 
     `parent` is the name of the block before the first one.
@@ -55,7 +57,7 @@ def token_blocks(packed: bytes, block_size: int, seed: int = _SEED, *, parent: i
 def text_blocks(text: bytes, block_bytes: int, seed: int = _SEED) -> list[int]:
     """The names of the whole blocks of a text, for prompts that nobody here can tokenize."""
     running = xxh3_64(seed=seed)
-    names = []
+    names: list[int] = []
     for at in range(0, len(text) - block_bytes + 1, block_bytes):
         running.update(text[at : at + block_bytes])
         names.append(running.intdigest())

@@ -58,32 +58,81 @@ class Matches:
 NO_MATCHES = Matches({}, {}, {})
 
 
-@dataclass(slots=True)
-class _Guesses:
-    """What we suppose of one worker, from what we sent there."""
+class _Recent:
+    """Blocks of the prompts sent to one worker lately, in the order of their latest use.
 
-    capacity: int | None
-    """Blocks; None while its events tell what it holds, and a guess need last only for `lifetime_s`."""
-    lifetime_s: float
-    stamps: dict[int, int] = field(default_factory=dict)
-    """Each block's latest use."""
-    uses: deque[tuple[int, float, Sequence[int]]] = field(default_factory=deque)
-    """`(stamp, time, blocks)`, oldest first."""
-    clock: int = 0
+    A use is one entry, whatever the prompt's length; a block counts from its latest one.
+    """
+
+    __slots__ = ("_clock", "_uses", "stamps")
+
+    def __init__(self) -> None:
+        self.stamps: dict[int, int] = {}
+        """Each block's latest use."""
+        self._uses: deque[tuple[int, float, Sequence[int]]] = deque()
+        """`(stamp, time, blocks)`, oldest first."""
+        self._clock = 0
+
+    def use(self, blocks: Sequence[int], now: float) -> list[int]:
+        """Note a use; returns the blocks that were not here."""
+        stamps = self.stamps
+        new = [block for block in blocks if block not in stamps]
+        self._clock += 1
+        stamps.update(dict.fromkeys(blocks, self._clock))
+        self._uses.append((self._clock, now, blocks))
+        return new
+
+    def drop_older(self, than: float) -> list[int]:
+        """Let go of all that was used before that time; returns it."""
+        gone: list[int] = []
+        while self._uses and self._uses[0][1] < than:
+            self._drop_oldest_use(gone, len(self.stamps))
+        return gone
+
+    def drop_surplus(self, capacity: int) -> list[int]:
+        """Let go of the least recently used beyond `capacity`, a prompt's end before its start."""
+        gone: list[int] = []
+        while (surplus := len(self.stamps) - capacity) > 0:
+            self._drop_oldest_use(gone, surplus)
+        return gone
+
+    def _drop_oldest_use(self, gone: list[int], most: int) -> None:
+        stamp, when, blocks = self._uses.popleft()
+        for at in range(len(blocks) - 1, -1, -1):
+            if self.stamps.get(blocks[at]) != stamp:
+                continue
+            if not most:
+                self._uses.appendleft((stamp, when, blocks[: at + 1]))
+                return
+            most -= 1
+            del self.stamps[blocks[at]]
+            gone.append(blocks[at])
+
+
+@dataclass(slots=True)
+class _Worker:
+    """What the index keeps of one worker beside its bit."""
+
+    capacity: int
+    """Blocks that it is assumed to hold where its events do not tell."""
+    followed: bool = False
+    """Its events are heard, all of them."""
+    assumed: _Recent = field(default_factory=_Recent)
+    predicted: _Recent = field(default_factory=_Recent)
 
 
 class BlockIndex:
-    """Which of the enrolled workers hold which blocks. Belongs to one thread; no I/O; the caller has the clock."""
+    """Which of the enrolled workers hold which blocks. For one thread; no I/O; the caller has the clock."""
 
     def __init__(self, *, assumed_blocks: int = 2**16, predicted_s: float = 5.0) -> None:
-        """`assumed_blocks`: the capacity of a worker that neither publishes events nor told how much it holds."""
+        """`assumed_blocks`: the capacity of a worker of whom nobody knows how much it holds."""
         self._assumed_blocks = assumed_blocks
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
         self._twice: dict[tuple[int, Tier], set[int]] = {}
         """Blocks of which a worker holds a second copy in one tier."""
         self._guessed: dict[int, int] = {}
-        self._guesses: dict[int, _Guesses] = {}
+        self._workers: dict[int, _Worker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
         """One object for each set of workers, however many blocks have it."""
@@ -99,20 +148,26 @@ class BlockIndex:
 
     def enroll(self) -> int:
         """A slot for a new worker."""
-        slot = self._free_slots.pop() if self._free_slots else len(self._guesses)
-        self._guesses[slot] = _Guesses(self._assumed_blocks, self._predicted_s)
+        slot = self._free_slots.pop() if self._free_slots else len(self._workers)
+        self._workers[slot] = _Worker(self._assumed_blocks)
         return slot
 
     def dismiss(self, slot: int) -> None:
         """The worker is gone; its slot is for the next one."""
         self.clear(slot)
-        del self._guesses[slot]
+        del self._workers[slot]
         self._free_slots.append(slot)
 
-    def expect_events(self, slot: int, publishes: bool, capacity: int | None = None) -> None:
-        """Whether the worker's events are followed; if not, how many blocks it holds as far as is known."""
-        guesses = self._guesses[slot]
-        guesses.capacity = None if publishes else capacity or self._assumed_blocks
+    def follow(self, slot: int, followed: bool) -> None:
+        """Whether the worker's events are heard. What is known of it was learnt otherwise, and is dropped."""
+        worker = self._workers[slot]
+        if worker.followed != followed:
+            self.clear(slot)
+            worker.followed = followed
+
+    def resize(self, slot: int, capacity: int | None) -> None:
+        """How many blocks the worker's cache holds; None if nobody knows."""
+        self._workers[slot].capacity = max(1, capacity or self._assumed_blocks)
 
     def stored(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
         """The worker holds `blocks` now. One that it held already has two copies there."""
@@ -123,8 +178,7 @@ class BlockIndex:
             if mask & bit:
                 self._twice.setdefault((slot, tier), set()).add(block)
             else:
-                mask |= bit
-                layer[block] = shared(mask, mask)
+                layer[block] = shared(mask | bit, mask | bit)
 
     def removed(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
         """One copy of each of `blocks` is gone; blocks that it did not hold are passed over."""
@@ -144,32 +198,32 @@ class BlockIndex:
         for tier, layer in zip(Tier, self._tiers, strict=True):
             self._twice.pop((slot, tier), None)
             self._wipe(layer, slot)
-        guesses = self._guesses[slot]
-        guesses.stamps.clear()
-        guesses.uses.clear()
         self._wipe(self._guessed, slot)
+        worker = self._workers[slot]
+        worker.assumed, worker.predicted = _Recent(), _Recent()
 
-    def sent(self, slot: int, blocks: Sequence[int], now: float) -> None:
-        """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds."""
-        guesses = self._guesses[slot]
-        if guesses.capacity is None:
-            exact, bit = self._tiers[Tier.DEVICE].get, 1 << slot
+    def sent(self, slot: int, blocks: Sequence[int], now: float, *, told: bool) -> None:
+        """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds.
+
+        `told`: they are blocks that its events speak of, if they are followed; else they are our own names.
+        """
+        worker, bit = self._workers[slot], 1 << slot
+        if worker.followed and told:
+            exact = self._tiers[Tier.DEVICE].get
+            recent = worker.predicted
             blocks = [block for block in blocks if not exact(block, 0) & bit]
-        if blocks:
-            guessed, bit, stamps = self._guessed, 1 << slot, guesses.stamps
-            for block in blocks:
-                if block not in stamps:
-                    guessed[block] = guessed.get(block, 0) | bit
-            guesses.clock += 1
-            stamps.update(dict.fromkeys(blocks, guesses.clock))
-            guesses.uses.append((guesses.clock, now, blocks))
-        self._expire(slot, guesses, now)
+        else:
+            recent = worker.assumed
+        guessed = self._guessed
+        for block in recent.use(blocks, now):
+            guessed[block] = guessed.get(block, 0) | bit
+        self._unguess(worker.assumed.drop_surplus(worker.capacity), bit)
 
     def match(self, blocks: Sequence[int], now: float) -> Matches:
         """How much of a prompt of `blocks` each worker holds. `now`: monotonic seconds."""
-        for slot, guesses in self._guesses.items():
-            if guesses.uses and guesses.capacity is None:
-                self._expire(slot, guesses, now)
+        for slot, worker in self._workers.items():
+            if worker.predicted.stamps:
+                self._unguess(worker.predicted.drop_older(now - self._predicted_s), 1 << slot)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
         first = _depths(layers, blocks)
@@ -184,39 +238,22 @@ class BlockIndex:
 
     def check(self) -> None:
         """Recompute what can be. Raises AssertionError in words."""
-        enrolled = sum(1 << slot for slot in self._guesses)
+        enrolled = sum(1 << slot for slot in self._workers)
         for layer in (*self._tiers, self._guessed):
             for mask in layer.values():
                 assert mask, "a block that nobody holds is in the index"
                 assert not mask & ~enrolled, "a block is held by a worker that is not enrolled"
-        for slot, guesses in self._guesses.items():
-            bit = 1 << slot
-            supposed = {block for block, mask in self._guessed.items() if mask & bit}
-            assert supposed == set(guesses.stamps), "a worker's guesses are not those in the index"
+        for slot, worker in self._workers.items():
+            supposed = {block for block, mask in self._guessed.items() if mask >> slot & 1}
+            guesses = worker.assumed.stamps.keys() | worker.predicted.stamps.keys()
+            assert supposed == guesses, "a worker's guesses are not those in the index"
+            assert len(worker.assumed.stamps) <= worker.capacity, "more is assumed than the worker can hold"
         for (slot, tier), blocks in self._twice.items():
             assert blocks <= self.held(slot, tier), "a second copy of a block that is not held"
 
-    def _expire(self, slot: int, guesses: _Guesses, now: float) -> None:
-        """Let go of guesses that are too old or too many: oldest use first, a prompt's end before its start."""
-        uses, stamps, bit = guesses.uses, guesses.stamps, 1 << slot
-        if guesses.capacity is None:
-            while uses and now - uses[0][1] > guesses.lifetime_s:
-                self._forget_oldest(guesses, bit, 0)
-        else:
-            while len(stamps) > guesses.capacity and len(uses) > 1:
-                self._forget_oldest(guesses, bit, guesses.capacity)
-
-    def _forget_oldest(self, guesses: _Guesses, bit: int, keep: int) -> None:
-        stamp, when, blocks = guesses.uses.popleft()
-        stamps, guessed = guesses.stamps, self._guessed
-        for at in range(len(blocks) - 1, -1, -1):
-            if len(stamps) <= keep:
-                guesses.uses.appendleft((stamp, when, blocks[: at + 1]))
-                return
-            block = blocks[at]
-            if stamps.get(block) == stamp:
-                del stamps[block]
-                self._drop(guessed, block, guessed[block] & ~bit)
+    def _unguess(self, blocks: Sequence[int], bit: int) -> None:
+        for block in blocks:
+            self._drop(self._guessed, block, self._guessed[block] & ~bit)
 
     def _drop(self, layer: dict[int, int], block: int, mask: int) -> None:
         if mask:

@@ -11,12 +11,21 @@ _OVERHEAD_S = 0.02
 
 
 class PrefillRate:
-    """How long a prefill takes, as `overhead_s + tokens × seconds_per_token`: least squares over what was seen.
+    """How long a prefill takes: `overhead_s + tokens × seconds_per_token`, by least squares over those seen.
 
     Older observations fade. It begins with a guess that two observations outweigh.
     """
 
-    __slots__ = ("_count", "_sum_t", "_sum_tt", "_sum_tx", "_sum_x", "observed", "overhead_s", "seconds_per_token")
+    __slots__ = (
+        "_count",
+        "_sum_t",
+        "_sum_tt",
+        "_sum_tx",
+        "_sum_x",
+        "observed",
+        "overhead_s",
+        "seconds_per_token",
+    )
 
     def __init__(self) -> None:
         self.overhead_s = _OVERHEAD_S
@@ -49,7 +58,7 @@ class PrefillRate:
 
 @dataclass(slots=True)
 class Load:
-    """What a worker has in hand, counted from before the connect to the last byte. Changed by leases alone."""
+    """What a worker has in hand, from before the connect to the last byte. Changed by leases alone."""
 
     requests: int = 0
     streams: int = 0

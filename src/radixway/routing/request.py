@@ -16,6 +16,8 @@ class RoutingRequest:
     """Names of the prompt's whole blocks, first to last (see `block_hash`)."""
     block_tokens: int = 16
     """Tokens a block; an estimate where blocks are of text."""
+    tokenized: bool = False
+    """Blocks are of tokens, as the workers' KV events name them, not of text."""
     model: str | None = None
     session: str | None = None
     """Whatever requests of one conversation have in common, for the policy `session`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from radixway.config import RoutingSection
 from radixway.routing.block_index import NO_MATCHES, BlockIndex, Matches
-from radixway.routing.ledger import Ledger, Lease
+from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.policies import Policy, Scores, View, make_policy
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -46,7 +46,10 @@ class Choice:
         if scores.reason is not None:
             explanation["reason"] = scores.reason
         if self.request.tokens:
-            explanation |= {"prompt_tokens": self.request.tokens, "expected_cached_tokens": self.cached_tokens}
+            explanation |= {
+                "prompt_tokens": self.request.tokens,
+                "expected_cached_tokens": self.cached_tokens,
+            }
         return explanation | {"candidates": told}
 
 
@@ -54,8 +57,8 @@ class Selector:
     """Applies a model's policy and keeps what policies need to know. Synchronous and free of I/O.
 
     `pick` chooses and changes nothing but whose turn it is; `reserve` takes the place, which the lease it
-    returns gives back. The lowest cost wins, of equals the one chosen least recently. With a temperature T the
-    worker is drawn instead, with probability ~ exp(-c / T), the finite costs scaled to c in [0, 1].
+    returns gives back. The lowest cost wins, of equals the one chosen least recently. With a temperature T
+    the worker is drawn instead, with probability ~ exp(-c / T), the finite costs scaled to c in [0, 1].
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class Selector:
         policy, now = self.policy(request.model), self.ledger.clock()
         policy.routed(request, worker, now)
         if request.blocks and worker.slot >= 0:
-            self.index.sent(worker.slot, request.blocks, now)
+            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized)
         return self.ledger.reserve(worker, request, request.tokens - choice.cached_tokens)
 
     def _draw(self, candidates: Sequence[Worker], costs: Sequence[float], temperature: float) -> Worker:

@@ -1,7 +1,7 @@
 """What the simulator takes an engine to be: continuous batching with chunked prefill over a block cache.
 
-An engine works in steps. Each step decodes one token for every running request and prefills up to `step_tokens`
-tokens less those, of the requests in the order in which they came. It takes
+An engine works in steps. Each step decodes one token for every running request and prefills up to
+`step_tokens` tokens less those, of the requests in the order in which they came. It takes
 
     step_s + prefilled tokens · prefill_s + decoding requests · decode_s + their context tokens · context_s
 

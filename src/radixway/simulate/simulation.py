@@ -29,7 +29,7 @@ class Setting:
     """Whether workers publish KV events; without, the selector goes by what it sent where."""
     event_delay_s: float = 0.01
     """From a change of a cache to its event at the selector."""
-    constants: EngineConstants = EngineConstants()
+    constants: EngineConstants = field(default_factory=EngineConstants)
     seed: int = 0
 
 
@@ -80,7 +80,8 @@ class Simulation:
         for number in range(setting.workers):
             worker = Worker(WorkerSection(url=f"http://worker-{number}", kv_tokens=setting.kv_tokens))
             self._selector.enroll(worker)
-            self._selector.index.expect_events(worker.slot, setting.events, int(0.9 * capacity))
+            self._selector.index.follow(worker.slot, setting.events)
+            self._selector.index.resize(worker.slot, int(0.9 * capacity))
             feed = _Feed()
             feed.engine = EngineModel(setting.constants, trace.block_tokens, setting.kv_tokens, feed)
             self._workers.append(worker)
@@ -100,6 +101,7 @@ class Simulation:
                 tokens=asked.input_tokens,
                 blocks=asked.blocks,
                 block_tokens=self._trace.block_tokens,
+                tokenized=True,
                 text=_as_text(asked.blocks) if reads_text else "",
                 stream=True,
             )

@@ -4,8 +4,9 @@ One JSON object a line (the file may be gzipped)::
 
     {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, …]}
 
-`timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the last
-one maybe partial, each standing for all that leads to it. Source: Mooncake (FAST'25), `FAST25-release/traces`.
+`timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the
+last one maybe partial, each standing for all that leads to it. Source: Mooncake (FAST'25), its
+`FAST25-release/traces`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from time import perf_counter, time
-from typing import Any
+from typing import Any, Protocol
+
+
+class Explains(Protocol):
+    """A decision that puts itself into words when somebody asks, not for every request."""
+
+    def explain(self) -> dict[str, Any]:
+        """Its fields: JSON values, never prompt text."""
+        ...
 
 
 class Journal:
@@ -20,11 +28,14 @@ class Journal:
         self.request_id = request_id
         self.began_at = time()
         self._origin = perf_counter()
-        self.entries: list[tuple[str, float, dict[str, Any]]] = []
+        self.entries: list[tuple[str, float, dict[str, Any] | Explains]] = []
 
-    def add(self, step: str, **fields: Any) -> None:
-        """Append what `step` found or decided. Fields must be JSON values and never hold prompt text."""
-        self.entries.append((step, perf_counter() - self._origin, fields))
+    def add(self, step: str, decision: Explains | None = None, **fields: Any) -> None:
+        """Append what `step` found or decided: a decision, or fields, which must be JSON values.
+
+        Neither may hold prompt text.
+        """
+        self.entries.append((step, perf_counter() - self._origin, decision or fields))
 
     def elapsed_s(self) -> float:
         """Seconds since the request began."""
@@ -36,7 +47,9 @@ class Journal:
             "request_id": self.request_id,
             "began_at": self.began_at,
             "steps": [
-                {"step": step, "at_ms": round(at * 1e3, 3), **fields} for step, at, fields in self.entries
+                {"step": step, "at_ms": round(at * 1e3, 3)}
+                | (said if isinstance(said, dict) else said.explain())
+                for step, at, said in self.entries
             ],
         }
 

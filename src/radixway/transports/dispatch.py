@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from radixway.pipeline import ModelNotFound, NoWorkers, Reply, Request, WorkerFailed
-from radixway.routing import Doubts, HealthMonitor, Lease, Registry, Selector, Worker
+from radixway.routing import Doubts, HealthMonitor, PromptReader, Registry, Selector, Worker
 from radixway.transports.http import HttpTransport
 
 ANY_MODEL = "auto"
@@ -18,12 +18,18 @@ class Dispatch:
     """The pipeline's innermost step."""
 
     def __init__(
-        self, registry: Registry, selector: Selector, transport: HttpTransport, health: HealthMonitor
+        self,
+        registry: Registry,
+        selector: Selector,
+        prompts: PromptReader,
+        transport: HttpTransport,
+        health: HealthMonitor,
     ) -> None:
         self._doubts = Doubts()
         registry.on_remove.append(self._doubts.clear)
         self._registry = registry
         self._selector = selector
+        self._prompts = prompts
         self._transport = transport
         self._health = health
 
@@ -35,12 +41,14 @@ class Dispatch:
             NoWorkers: none of those that do can answer now.
             WorkerFailed: the chosen one broke off before the first byte.
         """
-        choice = self._selector.pick(request, self._candidates(request))
+        candidates = self._candidates(request)
+        prompt = self._prompts.read(request, self._selector.policy(request.model))
+        choice = self._selector.pick(prompt, candidates)
         worker = choice.worker
-        request.journal.add("select", **choice.explain())
+        request.journal.add("select", choice)
         if request.model == ANY_MODEL:
             request.edit(model=worker.models[0] if worker.models else UNSET)
-        lease = Lease(worker, stream=request.stream)
+        lease = self._selector.reserve(choice)
         try:
             reply = await self._transport.send(request, worker, lease)
         except WorkerFailed as failure:

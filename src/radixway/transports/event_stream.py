@@ -19,6 +19,10 @@ LARGEST_EVENT_BYTES = 64 * 2**20
 """An event that grows beyond this ends the stream: it has to be held in memory until it is whole."""
 
 
+_CHUNKS_PER_BLOCK = 16
+"""An engine that streams sends an event for each token, so this many fill about a block of its cache."""
+
+
 class EventStream(Chunks):
     """The events of one answer.
 
@@ -34,6 +38,7 @@ class EventStream(Chunks):
         self._searched = 0
         """No blank line ends before this place in what is held."""
         self._slow: asyncio.Task[None] | None = None
+        self._chunks = 0
 
     async def begin(self) -> bool:
         """Wait for the first event; False if the stream ends without one. Raises Lost."""
@@ -85,6 +90,9 @@ class EventStream(Chunks):
     def _take(self) -> bytes:
         """The whole events that have arrived; at the end of the answer, all the rest."""
         chunk = self._answer.take()
+        self._chunks += 1
+        if not self._chunks % _CHUNKS_PER_BLOCK:
+            self._lease.output_block()
         if not self._held and chunk.endswith(_BLANK_LINES):
             return chunk
         held = self._held

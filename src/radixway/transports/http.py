@@ -92,6 +92,7 @@ class HttpTransport:
                 request.opened.append(events)
                 if not await events.begin():
                     raise Lost("the stream ended before its first event")
+                lease.prefill_done()
                 reply.chunks = events
             else:
                 reply.body = await answer.read_all()

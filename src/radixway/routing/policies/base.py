@@ -55,8 +55,10 @@ class Policy(Protocol):
         """Score `candidates` (at least one)."""
         ...
 
-    def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:  # noqa: B027
+    def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
         """`request` goes to `worker`."""
+        return
 
-    def forget(self, worker: Worker) -> None:  # noqa: B027
+    def forget(self, worker: Worker) -> None:
         """`worker` is gone."""
+        return

@@ -5,9 +5,8 @@
     slowdown_s  what that prefill costs the answers running there: slowdown · prefill_s · their number
     cost        the sum
 
-Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time that
-it saves, no more. Rates are learnt from first tokens, per worker (see `load.PrefillRate`). The form follows
-the cost that `docs/decisions/0006` compares with its peers'.
+Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time
+that it saves, no more. Rates are learnt from first tokens, per worker (see `load.PrefillRate`).
 """
 
 from __future__ import annotations
@@ -48,5 +47,10 @@ class ExpectedTime(Policy):
             slowdowns.append(slowdown_s)
             uncached.append(tokens)
             costs.append(queue_s + prefill_s + slowdown_s)
-        terms = {"uncached_tokens": uncached, "queue_s": queues, "prefill_s": prefills, "slowdown_s": slowdowns}
+        terms = {
+            "uncached_tokens": uncached,
+            "queue_s": queues,
+            "prefill_s": prefills,
+            "slowdown_s": slowdowns,
+        }
         return Scores(costs, terms)

@@ -1,8 +1,8 @@
 """Prefix affinity: Ray Serve's three tiers over a tree of the texts that each worker has seen.
 
-Source: Ray's guide to `PrefixCacheAffinityRouter` and its `prefix_aware_router.py`. What differs: the memory is
-bounded even without `do_eviction`, an empty prompt is no error, and the smallest cache is looked for among the
-candidates alone.
+Source: Ray's guide to `PrefixCacheAffinityRouter` and its `prefix_aware_router.py`. What differs: the memory
+is bounded even without `do_eviction`, an empty prompt is no error, and the smallest cache is looked for among
+the candidates alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class PrefixAffinity(Policy):
         if max(queues) - min(queues) > self._config.imbalanced_threshold:
             return Scores(power_of_two(self._rng, candidates, range(len(candidates))), terms, "imbalanced")
         if not request.text or not self._seen:
-            return Scores(power_of_two(self._rng, candidates, range(len(candidates))), terms, "no prefix data")
+            return Scores(
+                power_of_two(self._rng, candidates, range(len(candidates))), terms, "no prefix data"
+            )
         matched = [self._matched(worker, request.text) for worker in candidates]
         terms["match_rate"] = [chars / len(request.text) for chars in matched]
         best = max(matched)

@@ -1,0 +1,185 @@
+"""The block index against a model that keeps a set of blocks for every worker."""
+
+from collections import Counter
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from radixway.routing import BlockIndex, Tier
+
+WORKERS = 4
+CHAINS = [tuple(range(100 * chain, 100 * chain + 12)) for chain in range(4)]
+
+
+def depth(blocks, held):
+    """How many of `blocks` from the first one on are in `held`."""
+    return next((at for at, block in enumerate(blocks) if block not in held), len(blocks))
+
+
+def test_a_prefix_ends_at_the_first_block_that_is_missing():
+    index = BlockIndex()
+    slot = index.enroll()
+    index.follow(slot, True)
+    index.stored(slot, [1, 2, 3, 4])
+    index.removed(slot, [2])
+    assert index.match([1, 2, 3, 4], 0.0).device == {slot: 1}
+
+
+def test_who_holds_nothing_of_a_prompt_is_left_out():
+    index = BlockIndex()
+    slots = [index.enroll() for _ in range(3)]
+    index.stored(slots[1], [1])
+    assert index.match([1, 2], 0.0).device == {slots[1]: 1}
+    assert index.match([7], 0.0).device == {}
+    assert index.match([], 0.0).device == {}
+
+
+def test_long_prompts_lose_workers_at_the_right_blocks():
+    index = BlockIndex()
+    ends = [1, 127, 128, 129, 300, 512, 999, 1000]
+    blocks = list(range(5000, 6000))
+    for end in ends:
+        slot = index.enroll()
+        index.follow(slot, True)
+        index.stored(slot, blocks[:end])
+    assert index.match(blocks, 0.0).device == dict(enumerate(ends))
+
+
+def test_tiers_continue_each_other():
+    index = BlockIndex()
+    slot = index.enroll()
+    index.follow(slot, True)
+    index.stored(slot, [1, 2])
+    index.stored(slot, [1, 2, 3], Tier.HOST)
+    index.stored(slot, [4, 6], Tier.DISK)
+    matches = index.match([1, 2, 3, 4, 5, 6], 0.0)
+    assert (matches.device[slot], matches.host[slot], matches.disk[slot]) == (2, 3, 4)
+    assert matches.credit(slot, 0.75, 0.25) == 3.0
+
+
+def test_a_second_copy_must_go_too_before_the_block_is_gone():
+    index = BlockIndex()
+    slot = index.enroll()
+    index.follow(slot, True)
+    index.stored(slot, [1])
+    index.stored(slot, [1])
+    index.removed(slot, [1])
+    assert index.match([1], 0.0).device == {slot: 1}
+    index.removed(slot, [1])
+    assert index.match([1], 0.0).device == {}
+
+
+def test_predictions_last_until_events_are_due_and_assumptions_until_the_cache_is_full():
+    index = BlockIndex(predicted_s=5.0)
+    followed, silent = index.enroll(), index.enroll()
+    index.follow(followed, True)
+    index.resize(silent, 3)
+    index.sent(followed, [1, 2], 0.0, told=True)
+    index.sent(silent, [1, 2], 0.0, told=True)
+    assert index.match([1, 2], 4.0).device == {followed: 2, silent: 2}
+    assert index.match([1, 2], 6.0).device == {silent: 2}
+    index.sent(silent, [7, 8], 7.0, told=True)
+    assert index.match([1, 2], 7.0).device == {silent: 1}
+    assert index.match([7, 8], 7.0).device == {silent: 2}
+
+
+def test_a_followed_worker_is_assumed_to_hold_blocks_that_its_events_do_not_speak_of():
+    index = BlockIndex(predicted_s=5.0)
+    slot = index.enroll()
+    index.follow(slot, True)
+    index.sent(slot, [1, 2], 0.0, told=False)
+    assert index.match([1, 2], 1e6).device == {slot: 2}
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """Events, decisions, newcomers and departures in any order. Workers 0 and 1 publish events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = BlockIndex(assumed_blocks=20, predicted_s=5.0)
+        self.now = 0.0
+        self.slots: list[int] = []
+        self.exact: list[dict[Tier, Counter]] = []
+        self.sent: list[list[tuple[float, tuple[int, ...]]]] = []
+        for number in range(WORKERS):
+            self.slots.append(self.index.enroll())
+            self.exact.append({tier: Counter() for tier in Tier})
+            self.sent.append([])
+            self.index.follow(self.slots[number], number < 2)
+
+    a_chain = st.tuples(st.sampled_from(CHAINS), st.integers(1, 12)).map(lambda drawn: drawn[0][: drawn[1]])
+    some_blocks = st.lists(
+        st.sampled_from([block for chain in CHAINS for block in chain]), max_size=8, unique=True
+    )
+    a_tier = st.sampled_from(Tier)
+
+    @rule(number=st.integers(0, 1), blocks=some_blocks, tier=a_tier)
+    def store(self, number, blocks, tier):
+        self.index.stored(self.slots[number], blocks, tier)
+        for block in blocks:
+            self.exact[number][tier][block] = min(2, self.exact[number][tier][block] + 1)
+
+    @rule(number=st.integers(0, 1), blocks=some_blocks, tier=a_tier)
+    def remove(self, number, blocks, tier):
+        self.index.removed(self.slots[number], blocks, tier)
+        for block in blocks:
+            self.exact[number][tier][block] = max(0, self.exact[number][tier][block] - 1)
+
+    @rule(number=st.integers(0, WORKERS - 1), blocks=a_chain)
+    def send(self, number, blocks):
+        self.index.sent(self.slots[number], blocks, self.now, told=True)
+        self.sent[number].append((self.now, blocks))
+
+    @rule(number=st.integers(0, WORKERS - 1))
+    def clear(self, number):
+        self.index.clear(self.slots[number])
+        self.forget(number)
+
+    @rule(number=st.integers(2, WORKERS - 1))
+    def replace(self, number):
+        self.index.dismiss(self.slots[number])
+        self.slots[number] = self.index.enroll()
+        self.forget(number)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 6.0]))
+    def wait(self, seconds):
+        self.now += seconds
+
+    def forget(self, number):
+        self.exact[number] = {tier: Counter() for tier in Tier}
+        self.sent[number] = []
+
+    @invariant()
+    def it_is_consistent(self):
+        self.index.check()
+
+    @invariant()
+    def events_are_kept_exactly(self):
+        for slot, exact in zip(self.slots, self.exact, strict=True):
+            for tier in Tier:
+                assert self.index.held(slot, tier) == {
+                    block for block, copies in exact[tier].items() if copies
+                }
+
+    @precondition(lambda self: True)
+    @rule(blocks=a_chain)
+    def match(self, blocks):
+        matches = self.index.match(blocks, self.now)
+        for number, slot in enumerate(self.slots):
+            device = {block for block, copies in self.exact[number][Tier.DEVICE].items() if copies}
+            least = depth(blocks, device)
+            recently = {b for at, sent in self.sent[number] if self.now - at <= 5.0 for b in sent}
+            ever = {b for _, sent in self.sent[number] for b in sent}
+            found = matches.device.get(slot, 0)
+            if number < 2:
+                assert least <= found <= depth(blocks, device | recently)
+            else:
+                assert found <= depth(blocks, ever)
+                latest = self.sent[number][-1][1] if self.sent[number] else ()
+                assert found >= depth(blocks, set(latest))
+            assert found <= matches.host.get(slot, 0) <= matches.disk.get(slot, 0)
+
+
+TestIndex = IndexMachine.TestCase
+TestIndex.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

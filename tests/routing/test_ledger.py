@@ -1,0 +1,123 @@
+"""The ledger: exact on every way out, and what first tokens teach about speed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixway.routing import Ledger, PrefillRate
+from routing_requests import Clock, prompt, workers
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["reserve", "done", "output", "release", "wait"])),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_nothing_is_left_when_all_have_gone(steps):
+    clock = Clock()
+    ledger, worker = Ledger(clock), workers(1)[0]
+    leases = {}
+    for number, step in steps:
+        lease = leases.get(number)
+        if step == "wait":
+            clock.now += 0.01
+        elif lease is None:
+            request = prompt(*range(number), stream=number % 2 == 0)
+            leases[number] = ledger.reserve(worker, request, 10 * number)
+        elif step != "reserve":
+            {"done": lease.prefill_done, "output": lease.output_block, "release": lease.release}[step]()
+        load = worker.load
+        assert 0 <= load.waiting_tokens(clock.now, ledger.rate(worker)) <= load.prefill_tokens
+        assert 0 <= load.decoding(load.waiting_tokens(clock.now, ledger.rate(worker))) <= load.requests
+    for lease in leases.values():
+        lease.release()
+        lease.release()
+        lease.prefill_done()
+        lease.output_block()
+    load = worker.load
+    assert (load.requests, load.streams, load.prefilling, load.silent, load.prefill_tokens) == (0, 0, 0, 0, 0)
+    assert load.blocks == 0 and not load.active_blocks
+    assert load.total == len(leases)
+
+
+def test_blocks_that_several_share_count_once():
+    ledger, worker = Ledger(Clock()), workers(1)[0]
+    first = ledger.reserve(worker, prompt(1, 2, 3))
+    second = ledger.reserve(worker, prompt(1, 2, 9))
+    second.output_block()
+    assert worker.load.blocks == 5
+    first.release()
+    assert worker.load.blocks == 4
+    second.release()
+    assert worker.load.blocks == 0
+
+
+def test_the_backlog_drains_at_the_workers_rate_and_never_below_nothing():
+    clock = Clock()
+    ledger, worker = Ledger(clock), workers(1)[0]
+    per_token = ledger.rate(worker).seconds_per_token
+    ledger.reserve(worker, prompt(stream=True), 1000)
+    clock.now += 400 * per_token
+    assert worker.load.waiting_tokens(clock.now, ledger.rate(worker)) == pytest.approx(600)
+    clock.now += 4000 * per_token
+    assert worker.load.waiting_tokens(clock.now, ledger.rate(worker)) == 0
+
+
+def test_a_first_token_ends_the_backlog_of_its_request_however_slow_we_thought_the_worker():
+    ledger, worker = Ledger(Clock()), workers(1)[0]
+    first = ledger.reserve(worker, prompt(stream=True), 10_000)
+    ledger.reserve(worker, prompt(stream=True), 50)
+    first.prefill_done()
+    assert worker.load.waiting_tokens(ledger.clock(), ledger.rate(worker)) == 50
+
+
+def test_rates_are_learnt_from_first_tokens():
+    clock = Clock()
+    ledger = Ledger(clock)
+    fast, slow = workers(2)
+    for worker, per_token in ((fast, 1e-5), (slow, 1e-3)):
+        for number in range(60):
+            tokens = 100 + 37 * number % 1000
+            lease = ledger.reserve(worker, prompt(stream=True), tokens)
+            clock.now += 0.005 + tokens * per_token
+            lease.prefill_done()
+            clock.now += 0.3
+            lease.release()
+    assert ledger.rate(fast).seconds_per_token == pytest.approx(1e-5, rel=0.25)
+    assert ledger.rate(slow).seconds_per_token == pytest.approx(1e-3, rel=0.05)
+    assert ledger.rate(fast).overhead_s == pytest.approx(0.005, rel=0.2)
+
+
+def test_requests_in_one_queue_teach_the_rate_and_not_the_wait():
+    clock = Clock()
+    ledger, worker = Ledger(clock), workers(1)[0]
+    for _ in range(20):
+        leases = [ledger.reserve(worker, prompt(stream=True), tokens) for tokens in (500, 1000, 1500)]
+        for lease, tokens in zip(leases, (500, 1000, 1500), strict=True):
+            clock.now += tokens * 1e-4
+            lease.prefill_done()
+        clock.now += 1
+        for lease in leases:
+            lease.release()
+    assert ledger.rate(worker).seconds_per_token == pytest.approx(1e-4, rel=0.05)
+
+
+def test_a_new_worker_is_believed_to_be_as_fast_as_the_fleet():
+    clock = Clock()
+    ledger = Ledger(clock)
+    old, new = workers(2)
+    for tokens in range(100, 1100, 50):
+        lease = ledger.reserve(old, prompt(stream=True), tokens)
+        clock.now += tokens * 2e-4
+        lease.prefill_done()
+        lease.release()
+    assert ledger.rate(new).seconds_per_token == pytest.approx(2e-4, rel=0.2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1e4)), max_size=50))
+def test_a_rate_is_always_one_that_can_be_divided_by(observations):
+    rate = PrefillRate()
+    for tokens, seconds in observations:
+        rate.observe(tokens, seconds)
+        assert rate.seconds_per_token > 0 and rate.overhead_s >= 0

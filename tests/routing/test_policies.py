@@ -1,0 +1,220 @@
+"""What each policy prefers, and that it says why."""
+
+import random
+
+import pytest
+
+from radixway.config import RoutingSection, parse_policy
+from radixway.routing import RoutingRequest, Selector, Tier
+from routing_requests import Clock, prompt, workers
+
+
+class Fleet:
+    """A selector with some workers, and the clock they live by."""
+
+    def __init__(self, policy, count=3):
+        self.clock = Clock()
+        self.workers = workers(count)
+        self.selector = Selector(RoutingSection(policy=policy), clock=self.clock, rng=random.Random(0))
+        for worker in self.workers:
+            self.selector.enroll(worker)
+
+    def pick(self, request):
+        return self.selector.pick(request, self.workers)
+
+    def send(self, request, to=None):
+        return self.selector.reserve(
+            self.selector.pick(request, self.workers if to is None else [self.workers[to]])
+        )
+
+    def keep_busy(self, number, times):
+        return [self.selector.ledger.reserve(self.workers[number]) for _ in range(times)]
+
+
+def ask(text, **fields):
+    return RoutingRequest(tokens=len(text), text=text, **fields)
+
+
+class TestSession:
+    def test_a_session_stays_while_it_lives_and_is_hashed_anew_after_that(self):
+        fleet = Fleet("session:ttl_s=60")
+        request = RoutingRequest(session="s")
+        hashed = fleet.pick(request).worker
+        other = next(worker for worker in fleet.workers if worker is not hashed)
+        fleet.selector.reserve(fleet.selector.pick(request, [other]))
+        assert fleet.pick(request).worker is other
+        assert fleet.pick(request).scores.reason == "bound"
+        fleet.clock.now += 61
+        assert fleet.pick(request).worker is hashed
+
+    def test_a_session_moves_only_if_its_worker_is_no_candidate(self):
+        fleet = Fleet("session", 4)
+        homes = {}
+        for number in range(100):
+            request = RoutingRequest(session=str(number))
+            choice = fleet.pick(request)
+            fleet.selector.reserve(choice).release()
+            homes[str(number)] = choice.worker
+        gone = fleet.workers.pop()
+        fleet.selector.forget(gone)
+        for session, home in homes.items():
+            if home is not gone:
+                assert fleet.pick(RoutingRequest(session=session)).worker is home
+
+    def test_two_gateways_that_share_nothing_agree(self):
+        one, other = Fleet("session"), Fleet("session")
+        for number in range(50):
+            request = RoutingRequest(session=f"chat-{number}")
+            assert one.pick(request).worker.name == other.pick(request).worker.name
+
+    def test_without_a_session_load_decides(self):
+        fleet = Fleet("session", 2)
+        fleet.keep_busy(0, 3)
+        assert fleet.pick(RoutingRequest()).worker is fleet.workers[1]
+
+
+class TestPrefixAffinity:
+    LONG = "a long system prompt that many requests have in common. " * 20
+
+    def test_a_known_beginning_goes_where_it_was(self):
+        fleet = Fleet("prefix_affinity")
+        fleet.send(ask(self.LONG + "one"), to=2).release()
+        choice = fleet.pick(ask(self.LONG + "two"))
+        assert choice.worker is fleet.workers[2]
+        assert choice.scores.reason == "prefix"
+
+    def test_a_short_match_goes_to_the_smallest_cache(self):
+        fleet = Fleet("prefix_affinity:match_rate_threshold=0.5")
+        for number, times in enumerate((3, 1, 2)):
+            for turn in range(times):
+                fleet.send(ask(f"{number}{turn}" + self.LONG), to=number).release()
+        choice = fleet.pick(ask("00" + "something else entirely" * 40))
+        assert choice.worker is fleet.workers[1]
+        assert choice.scores.reason == "smallest cache"
+
+    def test_unbalanced_queues_switch_affinity_off(self):
+        fleet = Fleet("prefix_affinity:imbalanced_threshold=2")
+        fleet.send(ask(self.LONG), to=0)
+        fleet.keep_busy(0, 3)
+        choice = fleet.pick(ask(self.LONG))
+        assert choice.scores.reason == "imbalanced"
+        assert choice.worker is not fleet.workers[0]
+
+    def test_an_empty_prompt_is_no_error(self):
+        fleet = Fleet("prefix_affinity")
+        fleet.send(ask(self.LONG)).release()
+        assert fleet.pick(ask("")).scores.reason == "no prefix data"
+
+    def test_eviction_keeps_to_its_threshold_target_and_interval(self):
+        fleet = Fleet(
+            "prefix_affinity:do_eviction=true:eviction_threshold_chars=1000:eviction_target_chars=500", 1
+        )
+        fleet.send(ask("")).release()  # the first look; the next is 10 s later
+        for number in range(30):
+            fleet.send(ask(f"{number:02}" + "x" * 98)).release()
+        policy = fleet.selector.policy(None)
+        assert policy._chars(fleet.workers[0]) > 1000
+        fleet.clock.now += 10
+        fleet.send(ask("last")).release()
+        assert policy._chars(fleet.workers[0]) <= 504
+
+    def test_memory_is_bounded_without_eviction_too(self):
+        fleet = Fleet("prefix_affinity:max_chars=500", 1)
+        for number in range(100):
+            fleet.send(ask(f"{number:02}" + "x" * 98)).release()
+        assert fleet.selector.policy(None)._chars(fleet.workers[0]) <= 500
+
+    def test_names_and_defaults_are_the_guides(self):
+        assert parse_policy("prefix_affinity").model_dump(exclude={"max_chars"}) == {
+            "name": "prefix_affinity",
+            "imbalanced_threshold": 10,
+            "match_rate_threshold": 0.1,
+            "do_eviction": False,
+            "eviction_threshold_chars": 400_000,
+            "eviction_target_chars": 360_000,
+            "eviction_interval_secs": 10,
+        }
+
+
+class TestKvAware:
+    def test_the_cost_is_dynamos(self):
+        fleet = Fleet("kv_aware:overlap_weight=2", 2)
+        fleet.send(
+            prompt(1, 2, 3, 4, tokens=64), to=0
+        )  # nothing cached: 64 tokens to prefill, 4 blocks in use
+        choice = fleet.pick(prompt(1, 2, 9, 10, tokens=64))
+        terms = choice.scores.terms
+        assert terms["cached_blocks"] == [2, 0]
+        assert terms["prefill_blocks"] == [(64 + 64) / 16 - 2, 4]
+        assert terms["decode_blocks"] == [4 + 2, 4]
+        assert choice.scores.costs == [2 * 6 + 6, 2 * 4 + 4]
+
+    def test_slower_tiers_count_for_less(self):
+        fleet = Fleet("kv_aware", 3)
+        for number, tier in enumerate(Tier):
+            fleet.selector.index.follow(number, True)
+            fleet.selector.index.stored(number, [1, 2, 3, 4], tier)
+        assert fleet.pick(prompt(1, 2, 3, 4)).scores.terms["cached_blocks"] == [4, 3, 1]
+
+    def test_a_weight_of_nothing_leaves_load_alone(self):
+        fleet = Fleet("kv_aware:overlap_weight=0", 2)
+        fleet.send(prompt(1, 2, 3), to=0)
+        assert fleet.pick(prompt(1, 2, 3, 4, 5)).worker is fleet.workers[1]
+
+
+class TestExpectedTime:
+    def test_a_long_prefix_is_worth_a_short_queue_and_no_longer_one(self):
+        fleet = Fleet("expected_time", 2)
+        blocks = range(100)
+        fleet.send(prompt(*blocks), to=0).release()
+        fleet.selector.ledger.reserve(fleet.workers[0], prompt(stream=True), 800)
+        assert fleet.pick(prompt(*blocks)).worker is fleet.workers[0]
+        fleet.selector.ledger.reserve(fleet.workers[0], prompt(stream=True), 1600)
+        assert fleet.pick(prompt(*blocks)).worker is fleet.workers[1]
+
+    def test_running_answers_are_spared(self):
+        fleet = Fleet("expected_time", 2)
+        for lease in fleet.keep_busy(0, 5):
+            lease.prefill_done()
+        assert fleet.pick(prompt(*range(50))).worker is fleet.workers[1]
+
+    def test_a_slow_worker_gets_less(self):
+        fleet = Fleet("expected_time", 2)
+        for number, per_token in enumerate((1e-4, 4e-4)):
+            for tokens in range(200, 1200, 50):
+                lease = fleet.selector.ledger.reserve(fleet.workers[number], prompt(stream=True), tokens)
+                fleet.clock.now += tokens * per_token
+                lease.prefill_done()
+                lease.release()
+        picked = [fleet.send(prompt(1000 + n, tokens=1000)) and None for n in range(10)]
+        assert len(picked) == 10
+        fast, slow = (worker.load.requests for worker in fleet.workers)
+        assert fast > 2 * slow
+
+    def test_a_newcomer_is_warmed_by_what_is_cold_and_by_what_others_make_wait(self):
+        fleet = Fleet("expected_time", 2)
+        shared = tuple(range(20))
+        for number in range(20):
+            fleet.send(prompt(*shared, 100 + number)).release()
+        fleet.workers.append(workers(3)[2])
+        fleet.selector.enroll(fleet.workers[2])
+        for number in range(30):
+            fleet.send(prompt(*shared, 200 + number, stream=True))
+        assert fleet.workers[2].load.requests >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("kv_aware:overlap_weight=-1", "overlap_weight"),
+        ("kv_aware:overlap=1", "overlap"),
+        ("kv_aware:overlap_weight", "key=value"),
+        ("kv_aware:overlap_weight=1:overlap_weight=2", "each once"),
+        ("fastest", "fastest"),
+        ("prefix_affinity:match_rate_threshold=2", "match_rate_threshold"),
+        ("", "policy"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_in_words(text, named):
+    with pytest.raises(ValueError, match=named):
+        parse_policy(text)
