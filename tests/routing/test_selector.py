@@ -17,7 +17,10 @@ def selector_for(candidates, policy, **fields):
     return selector
 
 
-def picks(selector, candidates, times, request=RoutingRequest(model="m")):
+ANY = RoutingRequest(model="m")
+
+
+def picks(selector, candidates, times, request=ANY):
     return Counter(selector.pick(request, candidates).worker.name for _ in range(times))
 
 
