@@ -15,10 +15,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,23 +28,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from environments import PEERS_DIR, PeerUnavailableError, clean_environment
 from fake_worker import CHUNKS, MODEL
 from load import Job, Load, Result
-from peers import (
-    PEERS,
-    RADIXWAY,
-    PeerUnavailableError,
-    Ports,
-    Target,
-    clean_environment,
-    custom,
-    environment_of,
-)
+from peers import PEERS, RADIXWAY, Ports, Target, custom, environment_of
+from processes import cpu_seconds, free_ports, last_words, resident_bytes, stop
 from report import print_table, write_json
 
 HERE = Path(__file__).resolve().parent
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class BenchmarkError(Exception):
@@ -88,64 +77,6 @@ class Gateway:
 # ---------------------------------------------------------------- processes
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in sockets]
-
-
-def stop(process: subprocess.Popen[Any]) -> None:
-    """End a process and its group: politely first, for sure after five seconds."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-
-
-def _fields_after_name(pid: int | str) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def process_tree(pid: int) -> list[int]:
-    """A process and all its living descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                children.setdefault(int(_fields_after_name(entry.name)[1]), []).append(int(entry.name))
-    tree = [pid]
-    for member in tree:
-        tree += children.get(member, [])
-    return tree
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process tree so far, to the nanosecond; children that have ended included."""
-    seconds = 0.0
-    for member in process_tree(pid):
-        with contextlib.suppress(OSError):
-            # The clock that clock_getcpuclockid(3) names; /proc would count in steps of 10 ms.
-            seconds += time.clock_gettime((~member << 3) | 2)
-            seconds += sum(int(ticks) for ticks in _fields_after_name(member)[13:15]) / CLOCK_TICKS
-    return seconds
-
-
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process tree."""
-    pages = 0
-    for member in process_tree(pid):
-        with contextlib.suppress(OSError):
-            pages += int(Path(f"/proc/{member}/statm").read_text().split()[1])
-    return pages * PAGE_BYTES
-
-
 def wait_until_it_answers(
     process: subprocess.Popen[Any], port: int, within_s: float, log: Path, name: str
 ) -> None:
@@ -166,11 +97,6 @@ def wait_until_it_answers(
             why = str(error)
         time.sleep(0.1)
     raise PeerUnavailableError(f"{name} did not answer within {within_s:g} s ({why}): {last_words(log)}")
-
-
-def last_words(log: Path) -> str:
-    """The end of a log, on one line."""
-    return " ".join(log.read_text(errors="replace").split())[-300:] or "it printed nothing"
 
 
 @contextlib.contextmanager
@@ -446,7 +372,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="fake workers, all in one process")
     parser.add_argument("--rounds", type=int, help="3, or 5 without --quick")
     parser.add_argument("--step-ms", type=float, default=4.0, help="pause between two chunks of a stream")
-    parser.add_argument("--peers-dir", type=Path, default=Path.home() / ".cache" / "radixway-bench")
+    parser.add_argument("--peers-dir", type=Path, default=PEERS_DIR)
     args = parser.parse_args()
     args.requests = args.requests or (2400 if args.quick else 4000)
     args.rounds = args.rounds or (3 if args.quick else 5)

@@ -1,26 +1,16 @@
-"""The gateways that are measured: how each is started, and how a peer is installed.
-
-A peer lives in an environment of its own under `~/.cache/radixway-bench/` (or `--peers-dir`), because several
-of them pin versions that we cannot share. Everything listens on 127.0.0.1 and talks to nothing else.
-"""
+"""The gateways that are measured, and how each is started. They listen on 127.0.0.1 only."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
 import sys
-import venv
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from environments import PeerUnavailableError, environment
 from fake_worker import MODEL
-
-
-class PeerUnavailableError(Exception):
-    """A gateway that cannot be measured here, with the reason."""
 
 
 @dataclass(slots=True)
@@ -114,33 +104,6 @@ def custom(definition: str) -> Target:
 
 
 def environment_of(target: Target, peers_dir: Path) -> Path:
-    """The directory of a peer's virtual environment, made and filled on first use.
-
-    Raises `PeerUnavailableError` with the installer's last words.
-    """
+    """The directory of a peer's environment, made on first use; raises `PeerUnavailableError`."""
     home = peers_dir / target.name
-    if target.requirement is None:
-        return home
-    marker = home / "installed"
-    if marker.exists() and marker.read_text() == target.requirement:
-        return home
-    print(f"installing {target.requirement} into {home} …", flush=True)
-    try:
-        venv.create(home, with_pip=True, symlinks=True)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", target.requirement]
-        subprocess.run(pip, check=True, capture_output=True, text=True, timeout=1800)
-    except subprocess.CalledProcessError as error:
-        words = (error.stderr or error.stdout or "").strip().splitlines()
-        raise PeerUnavailableError(
-            f"installing {target.requirement} failed: {words[-1] if words else error}"
-        ) from error
-    except (subprocess.TimeoutExpired, OSError) as error:
-        raise PeerUnavailableError(f"installing {target.requirement} failed: {error}") from error
-    marker.write_text(target.requirement)
-    return home
-
-
-def clean_environment(extra: dict[str, str]) -> dict[str, str]:
-    """Our environment without proxies, so that nothing of a run leaves the loopback interface."""
-    kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    return {**kept, "HF_HUB_OFFLINE": "1", **extra}
+    return home if target.requirement is None else environment(home, [target.requirement])
