@@ -1,8 +1,8 @@
 """A model that every engine can load: random float32 weights, and a tokenizer in which a token is a word.
 
 Each token from `FIRST` on is a space and four letters, so a text says exactly which tokens it is made of: a
-server that takes and gives only text is sent the tokens that are meant, and those of its answer can be read. The
-tokenizer is of Llama 3's kind: byte-level BPE, words that are in the vocabulary are not taken apart.
+server that takes and gives only text is sent the tokens that are meant, and those of its answer can be read.
+The tokenizer is of Llama 3's kind: byte-level BPE, words that are in the vocabulary are not taken apart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same weights served by us, by `transformers serve` and by llama-cpp-python: throughput and first tokens.
+"""The same weights served by us, by `transformers serve` and by llama-cpp-python: rates and first tokens.
 
     python benchmarks/engine_peers.py                        both peers, installed on first use
     python benchmarks/engine_peers.py --quick                the model of 40M once; about eight minutes
@@ -6,8 +6,8 @@
 
 Each server is a process of its own with one thread; all compute in float32 on weights drawn at random, which
 must first give the same greedy answers. They get the five workloads of `workloads.py` in turns, as streamed
-`/v1/completions` over HTTP, at most `--at-once` requests open at a time. Every round has tokens of its own, so
-that each server starts a workload knowing nothing of it, and may keep what it can.
+`/v1/completions` over HTTP, at most `--at-once` requests open at a time. Every round has tokens of its own,
+so that each server starts a workload knowing nothing of it, and may keep what it can.
 
 *CPU s* is the time of the server's process tree, which other processes on the machine hardly disturb; rates
 and ratios are by it. First tokens are by wall clock, from sending the request to its first text.
@@ -151,7 +151,8 @@ def take_turns(
             try:
                 done = run(server, workload(name, SHAPES[shape][-1], requests=requests, seed=seed), at_once)
                 runs.setdefault(name, {}).setdefault(server.name, []).append(done)
-                print(f"{shape} {name}, {server.name}: {done.cpu_s:.1f} CPU s, {done.wall_s:.1f} s", flush=True)
+                figures = f"{done.cpu_s:.1f} CPU s, {done.wall_s:.1f} s"
+                print(f"{shape} {name}, {server.name}: {figures}", flush=True)
             except WrongAnswerError as fault:
                 server.fault = f"{name}: {fault}"
 
@@ -177,24 +178,30 @@ def figures_of(runs: list[Run]) -> Figures:
 
 
 def show(title: str, figures: dict[str, dict[str, Figures]], servers: list[Server]) -> None:
-    columns = ["", "CPU s", "wall s", "answer tok/s", "prompt tok/s", "first token p50 s", "p95 s"]
-    keys = ("cpu_s", "wall_s", "answer_tokens_per_cpu_s", "prompt_tokens_per_cpu_s", "ttft_p50_s", "ttft_p95_s")
+    """Print what was measured, then each peer's time in ratio to ours."""
+    keys = {
+        "CPU s": "cpu_s",
+        "wall s": "wall_s",
+        "answer tok/s": "answer_tokens_per_cpu_s",
+        "prompt tok/s": "prompt_tokens_per_cpu_s",
+        "first token p50 s": "ttft_p50_s",
+        "p95 s": "ttft_p95_s",
+    }
     rows = [
-        [f"{name}, {server}", *(found[key] for key in keys)]
-        for name, found_by in figures.items()
-        for server, found in found_by.items()
+        [f"{name}, {server}", *(found[key] for key in keys.values())]
+        for name, by_server in figures.items()
+        for server, found in by_server.items()
     ]
-    print_table(f"{title}; tokens per CPU second", columns, rows)
-    peers = [server.name for server in servers if server.name != RADIXWAY.name]
-    if len(peers) == len(servers) or not peers:
-        return
-    parts = [("cpu_s", "throughput"), ("wall_s", "by wall"), ("ttft_p50_s", "first p50"), ("ttft_p95_s", "p95")]
-    columns = ["ours over", *(f"{peer}: {what}" for peer in peers for _, what in parts)]
-    rows = [
-        [name, *(found[peer][key] / found[RADIXWAY.name][key] for peer in peers for key, _ in parts)]
-        for name, found in figures.items()
+    print_table(f"{title}; tokens per CPU second", ["", *keys], rows)
+    times = {"throughput": "cpu_s", "by wall": "wall_s", "first token p50": "ttft_p50_s", "p95": "ttft_p95_s"}
+    ratios = [
+        [f"{name}, {peer}", *(found[key] / by_server[RADIXWAY.name][key] for key in times.values())]
+        for name, by_server in figures.items()
+        if RADIXWAY.name in by_server
+        for peer, found in by_server.items()
+        if peer != RADIXWAY.name
     ]
-    print_table(f"{title}: how many times faster we are; under 1 is slower", columns, rows)
+    print_table("How many times faster we are; under 1 is slower", ["", *times], ratios)
     for server in servers:
         if server.engine.note:
             print(f"{server.name} {server.engine.note}.")

@@ -26,7 +26,7 @@ def environment(
 ) -> Path:
     """The virtual environment `home` with `requirements` in it, made and filled on first use.
 
-    `options` are pip's, `build_env` is for what it builds. Raises `PeerUnavailableError` with pip's last words.
+    `options` are pip's, `build_env` is for what it builds. Raises `PeerUnavailableError` with its last words.
     """
     wanted = " ".join(requirements)
     marker = home / "installed"
