@@ -44,7 +44,7 @@ def token_blocks(
     `parent` is the name of the block before the first one.
     """
     width = block_size * _TOKEN_BYTES
-    names = []
+    names: list[int] = []
     add = names.append
     digest = xxh3_64_intdigest
     for at in range(0, len(packed) - width + 1, width):
