@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 SHAPES = {  # hidden, intermediate, layers, heads, KV heads, vocabulary
+    "tiny": (64, 128, 2, 2, 1, 4096),
     "5m": (256, 768, 6, 4, 2, 4096),
     "40m": (512, 1536, 8, 8, 4, 16384),
     "135m": (576, 1536, 30, 9, 3, 49152),
