@@ -67,6 +67,15 @@ def test_a_directory_without_safetensors_says_what_it_looked_for(checkpoint: Pat
         tiny_core(checkpoint)
 
 
+def test_files_nested_without_end_are_not_json(checkpoint: Path) -> None:
+    (checkpoint / "model.safetensors.index.json").write_text("[" * 100_000)
+    with pytest.raises(BrokenCheckpoint, match=r"index\.json"):
+        tiny_core(checkpoint)
+    (checkpoint / "config.json").write_text("[" * 100_000)
+    with pytest.raises(ModelNotFound, match=r"config\.json"):
+        tiny_core(checkpoint)
+
+
 def test_dummy_weights_need_only_the_config(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors").unlink()
     prompts = [random_tokens(9)]

@@ -128,14 +128,15 @@ def read_architecture(directory: Path) -> Architecture:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelNotFound(directory, "it has no config.json") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelNotFound(directory, f"config.json is not JSON: {error}") from None
     except OSError as error:
         raise ModelNotFound(directory, f"config.json cannot be read: {error.strerror}") from None
     if not isinstance(config, dict):
         raise ModelNotFound(directory, "config.json is not an object")
     eos = _token_ids(config.get("eos_token_id"))
-    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError):  # an optional file
+    # an optional file
+    with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, RecursionError):
         generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
         eos |= _token_ids(generation.get("eos_token_id"))
     return parse_architecture(config, eos)

@@ -199,7 +199,7 @@ class Checkpoint:
         if index.exists():
             try:
                 return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BrokenCheckpoint(f"{index} is not a safetensors index: {error}") from None
         files = sorted(path.name for path in directory.glob("*.safetensors"))
         if not files:

@@ -21,7 +21,7 @@ from radixway.engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from radixway.engine.cache import Pages
     from radixway.engine.constraint import Grammar, Matcher
-    from radixway.engine.sampler import Seen
+    from radixway.engine.sampler import Edits, Seen
     from radixway.radix import Match, Node
 
 
@@ -230,6 +230,8 @@ class Request:
     """What the disk tier calls its pages, and the seed that this was worked out from."""
     seen: "Seen | None" = None
     """What the sampler remembers for penalties."""
+    edits: "Edits | None" = None
+    """Its `logit_bias` and stop ids, as the sampler uses them."""
     scored: int = 0
     """The first position whose logits are still wanted for `prompt_logprobs`; `prompt_len - 1` if none is."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)

@@ -40,6 +40,18 @@ class Seen:
 
 
 @dataclass(slots=True, frozen=True)
+class Edits:
+    """What is added to a request's logits, as indices made once: there may be as many as there are tokens."""
+
+    biased: Tensor
+    """[n] int64: the tokens of `logit_bias`."""
+    by: Tensor
+    """[n] float32."""
+    ends: Tensor
+    """[stop ids] int64."""
+
+
+@dataclass(slots=True, frozen=True)
 class Sample:
     """What was drawn for one request; `token_id` is -1 if nothing could be, for the reason in `failure`."""
 
@@ -143,10 +155,22 @@ def _see(request: Request, vocabulary: int, device: torch.device) -> Seen:
 def _bias(logits: Tensor, requests: Sequence[Request]) -> None:
     """Add `logit_bias`; before `min_tokens`, rule out what would end the answer."""
     for row, request in enumerate(requests):
-        if bias := request.params.logit_bias:
-            logits[row, list(bias)] += torch.tensor(list(bias.values()), device=logits.device)
-        if _may_not_end(request):
-            logits[row, list(request.stop_ids)] = -torch.inf
+        may_not_end = _may_not_end(request)
+        if not request.params.logit_bias and not may_not_end:
+            continue
+        edits = request.edits = request.edits or _edits(request, logits.device)
+        logits[row].index_add_(0, edits.biased, edits.by)
+        if may_not_end:
+            logits[row].index_fill_(0, edits.ends, -torch.inf)
+
+
+def _edits(request: Request, device: torch.device) -> Edits:
+    bias = request.params.logit_bias
+    return Edits(
+        torch.tensor(list(bias), dtype=torch.int64, device=device),
+        torch.tensor(list(bias.values()), dtype=torch.float32, device=device),
+        torch.tensor(list(request.stop_ids), dtype=torch.int64, device=device),
+    )
 
 
 def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:

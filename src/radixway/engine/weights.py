@@ -67,7 +67,10 @@ class TensorWeights:
 
     def load(self, model: Model) -> Model:
         """See `Weights`. Raises `InvalidWeights` for names and shapes that the model does not have."""
-        tensors = {_full_name(name): tensor for name, tensor in self.tensors.items()}
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in self.tensors.items():
+            if tensors.setdefault(_full_name(name), tensor) is not tensor:
+                raise InvalidWeights(f"{_full_name(name)} comes twice, with and without its `model.`")
         if model.architecture.tied and "lm_head.weight" in tensors:
             head, embedding = tensors.pop("lm_head.weight"), tensors.get("model.embed_tokens.weight")
             if embedding is None or not torch.equal(head, embedding):
@@ -87,7 +90,7 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises `InvalidWeights`."""
     try:
         return safetensors.torch.load(data)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:  # the last: a shape beyond 64 bits
         kind = "a pickle, which could run code; send" if data[:1] == b"\x80" else "not"
         raise InvalidWeights(f"this is {kind} a safetensors file ({error})") from None
 

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CHAT = "/v1/chat/completions"
 HI = [{"role": "user", "content": "hi"}]
+F = {"name": "f"}
 
 
 async def refused(
@@ -74,6 +75,22 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
             {
                 "messages": [
                     {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}
+                ]
+            },
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            {
+                "messages": [
+                    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "5"}}]}
+                ]
+            },
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            {
+                "messages": [
+                    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}
                 ]
             },
             "messages[0].tool_calls[0].function.arguments",
@@ -153,6 +170,10 @@ async def test_a_body_that_is_not_json_is_refused(cramped_guide: Served, raw: by
         ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name"),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]},
+            "tools[0].function.parameters",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}]},
             "tools[0].function.parameters",
         ),
         (

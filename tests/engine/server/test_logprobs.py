@@ -1,5 +1,6 @@
 """Log-probabilities of prompts and answers over HTTP, from the real model, in all three protocols' forms."""
 
+import json
 from typing import Any
 
 import pytest
@@ -62,6 +63,30 @@ async def test_what_was_sampled_is_worth_the_same_when_it_is_scored_as_a_prompt(
             ones, others = ([one], [other]) if kind == "token_logprobs" else (one, other)
             assert [entry[1] for entry in ones] == [entry[1] for entry in others]
             assert [entry[0] for entry in ones] == pytest.approx([entry[0] for entry in others], abs=1e-4)
+
+
+async def test_a_stream_ends_with_the_lists_of_the_whole_answer(guide: Served) -> None:
+    body = {
+        "text": [TEXT, "hello"],
+        "return_logprob": True,
+        "logprob_start_len": [1, -1],
+        "top_logprobs_num": [2, 0],
+        "token_ids_logprob": [[7], []],
+        "sampling_params": {"temperature": 0, "max_new_tokens": 5},
+    }
+
+    def without_figures(text: str) -> Any:
+        return json.loads(text, parse_float=lambda _: 0.0)
+
+    whole = without_figures((await guide.post("/generate", body)).text)
+    reply = (await guide.post("/generate", {**body, "stream": True})).text
+    events = [without_figures(line[6:]) for line in reply.splitlines() if line.startswith("data: {")]
+    for index, answer in enumerate(whole):
+        of_this = [event["meta_info"] for event in events if event["index"] == index]
+        lists = {name: value for name, value in answer["meta_info"].items() if name.endswith("logprobs")}
+        assert lists == {name: value for name, value in of_this[-1].items() if name.endswith("logprobs")}
+        for meta in of_this:
+            assert len(meta["output_token_logprobs"]) == meta["completion_tokens"]
 
 
 async def test_each_prompt_of_a_batch_has_its_own_wishes(guide: Served) -> None:

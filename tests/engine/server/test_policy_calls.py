@@ -216,6 +216,12 @@ def tensor_body(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     return {"serialized_named_tensors": [base64.b64encode(safetensors.torch.save(tensors)).decode()]}
 
 
+def with_header(header: bytes) -> str:
+    """A safetensors file of nothing but this header, in base64."""
+    return base64.b64encode(len(header).to_bytes(8, "little") + header).decode()
+
+
+ENDLESS = with_header(b'{"x": {"dtype": "F32", "shape": [0, 9223372036854775808], "data_offsets": [0, 0]}}')
 PICKLE = base64.b64encode(pickle.dumps({UP: [1.0]})).decode()
 
 
@@ -245,6 +251,12 @@ PICKLE = base64.b64encode(pickle.dumps({UP: [1.0]})).decode()
         ("/update_weights_from_tensor", tensor_body({}), "serialized_named_tensors"),
         ("/update_weights_from_tensor", tensor_body({UP: torch.ones(3, 3)}), "serialized_named_tensors"),
         ("/update_weights_from_tensor", tensor_body({"x": torch.ones(3)}), "serialized_named_tensors"),
+        ("/update_weights_from_tensor", {"serialized_named_tensors": ENDLESS}, "serialized_named_tensors"),
+        (
+            "/update_weights_from_tensor",
+            tensor_body({UP: torch.ones(4), UP.removeprefix("model."): torch.ones(4)}),
+            "serialized_named_tensors",
+        ),
         ("/update_weight_version", {}, "new_version"),
         ("/update_weight_version", {"new_version": ""}, "new_version"),
         ("/get_weights_by_name", {"name": "x"}, "name"),
@@ -270,8 +282,9 @@ async def test_bodies_that_are_no_weights_are_refused(guide: Served) -> None:
     for content in (b"", b"junk", b"\xff" * 64, json.dumps(tensor_body({})).encode()):
         response = await guide.http.post(path, content=content, headers=headers)
         assert response.status_code == 400 and response.json()["error"]["param"] == "body"
-    response = await guide.http.post(f"{path}?flush_cache=perhaps", content=b"", headers=headers)
-    assert response.json()["error"]["param"] == "flush_cache"
+    for field in ("flush_cache", "load_format"):
+        response = await guide.http.post(f"{path}?{field}=perhaps", content=b"", headers=headers)
+        assert response.json()["error"]["param"] == field
     for raw in (b"{", b"[]", b"5"):
         assert (await guide.http.post(path, content=raw)).status_code == 400
         assert (await guide.http.post("/pause_generation", content=raw)).status_code == 400

@@ -6,21 +6,18 @@ from typing import Any
 
 import msgspec
 
-from radixway.engine.request import FinishReason
+from radixway.engine.request import FinishReason, Output
 from radixway.engine.server.answers import Answer, Answers
 from radixway.engine.server.constraints import compiled
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.generate_body import WIRE_NAMES, GenerateBody, generate_items, is_batch
+from radixway.engine.server.generate_logprobs import LogprobLists
 from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import wire_names
 from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.web import read_json
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
-_LEAST_LOGPROB = -9999.0  # JSON has no -inf
-
-Entry = tuple[float | None, int, str | None]
-"""Log-probability, token id, and its text where that is asked for."""
 
 _decoder = msgspec.json.Decoder(GenerateBody)
 _encode = msgspec.json.Encoder().encode
@@ -51,7 +48,8 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
             if body.stream:
                 await _stream(exchange, answers, replies, count=len(jobs), with_index=as_list)
             else:
-                whole = [replies.reply(index, answer) for index, answer in enumerate(await answers.gather())]
+                gathered = await answers.gather()
+                whole = [replies.reply(index, answer, answer) for index, answer in enumerate(gathered)]
                 await exchange.send_json(_encode(whole if as_list else whole[0]))
 
 
@@ -63,7 +61,7 @@ async def _stream(
     async for index, output in answers:
         so_far[index].add(output)
         unfinished -= output.finish is not None
-        reply = replies.reply(index, so_far[index])
+        reply = replies.reply(index, so_far[index], output)
         if with_index:
             reply["index"] = index
         event = b"data: " + _encode(reply) + b"\n\n"
@@ -77,13 +75,13 @@ class _Replies:
     """Makes the reply for each answer, whole or so far."""
 
     def __init__(self, service: Service, body: GenerateBody, jobs: Sequence[Job], arrived_at: float) -> None:
-        self._tokenizer = service.tokenizer
-        self._text_in_logprobs = bool(body.return_text_in_logprobs)
+        with_text = bool(body.return_text_in_logprobs)
+        self._logprobs = [LogprobLists(service.tokenizer, job, with_text=with_text) for job in jobs]
         self._jobs = jobs
         self._arrived_at = arrived_at
 
-    def reply(self, index: int, answer: Answer) -> dict[str, Any]:
-        """The object for one answer."""
+    def reply(self, index: int, answer: Answer, new: Answer | Output) -> dict[str, Any]:
+        """The object for one answer, of which `new` has come since the last time."""
         job = self._jobs[index]
         meta: dict[str, Any] = {
             "id": job.request_id,
@@ -97,35 +95,9 @@ class _Replies:
             "e2e_latency": time.perf_counter() - self._arrived_at,
         }
         if job.params.logprobs is not None:
-            meta |= self._logprobs(job, answer)
+            self._logprobs[index].add(new)
+            meta |= self._logprobs[index].lists
         return {"text": answer.text, "output_ids": answer.token_ids, "meta_info": meta}
-
-    def _logprobs(self, job: Job, answer: Answer) -> dict[str, list[Any]]:
-        """SGLang's lists, one entry a token; the first of a prompt is of the token before those scored."""
-        params = job.params
-        prompt = answer.prompt_logprobs
-        first = []
-        if params.prompt_logprobs is not None:
-            first = [self._entry(job.prompt_ids[params.prompt_logprobs_start], None)]
-        nothing = [None] * len(first)
-        lists: dict[str, list[Any]] = {
-            "input_token_logprobs": first + [self._entry(item.token_id, item.logprob) for item in prompt],
-            "output_token_logprobs": [self._entry(item.token_id, item.logprob) for item in answer.logprobs],
-        }
-        if params.logprobs:
-            lists["input_top_logprobs"] = nothing + [self._entries(item.top) for item in prompt]
-            lists["output_top_logprobs"] = [self._entries(item.top) for item in answer.logprobs]
-        if params.logprob_ids:
-            lists["input_token_ids_logprobs"] = nothing + [self._entries(item.named) for item in prompt]
-            lists["output_token_ids_logprobs"] = [self._entries(item.named) for item in answer.logprobs]
-        return lists
-
-    def _entry(self, token_id: int, logprob: float | None) -> "Entry":
-        text = self._tokenizer.piece(token_id) if self._text_in_logprobs else None
-        return None if logprob is None else max(logprob, _LEAST_LOGPROB), token_id, text
-
-    def _entries(self, pairs: Sequence[tuple[int, float]]) -> "list[Entry]":
-        return [self._entry(token_id, logprob) for token_id, logprob in pairs]
 
 
 def _finish_reason(answer: Answer) -> dict[str, Any] | None:

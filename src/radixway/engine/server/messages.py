@@ -65,10 +65,10 @@ def _tool_calls(calls: Any, place: str) -> list[dict[str, Any]]:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise _wrong(f"{place}[{index}].function", "must be an object with a name and arguments")
-        arguments = function.get("arguments")
+        arguments, where = function.get("arguments"), f"{place}[{index}].function.arguments"
         if isinstance(arguments, str):
-            arguments = _parse_arguments(arguments, f"{place}[{index}].function.arguments")
-        checked.append({**call, "function": {**function, "arguments": arguments or {}}})
+            arguments = _parse_arguments(arguments, where)
+        checked.append({**call, "function": {**function, "arguments": _object(arguments, where)}})
     return checked
 
 
@@ -77,6 +77,13 @@ def _parse_arguments(text: str, place: str) -> Any:
         return json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
         raise _wrong(place, "must be a JSON object") from None
+
+
+def _object(value: Any, place: str) -> dict[str, Any]:
+    """An object; null, as some agents write, is one with nothing in it."""
+    if not isinstance(value, dict | None):
+        raise _wrong(place, "must be a JSON object")
+    return value or {}
 
 
 def _wrong(param: str, why: str, *, code: str = "invalid_value") -> BadBody:

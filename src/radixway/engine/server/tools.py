@@ -98,6 +98,8 @@ def _check_tool(tool: Tool, place: str) -> None:
         raise _wrong(f"{place}.function.name", "must be a string")
     if not isinstance(function.get("parameters"), Mapping | None):
         raise _wrong(f"{place}.function.parameters", "must be a JSON schema, which is an object")
+    if (function.get("parameters") or {}).get("type", "object") != "object":
+        raise _wrong(f"{place}.function.parameters", "must describe an object: arguments have names")
     if not isinstance(function.get("strict"), bool | None):
         raise _wrong(f"{place}.function.strict", "must be true or false")
 

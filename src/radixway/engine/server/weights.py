@@ -38,12 +38,17 @@ class DiskBody(UpdateOptions, kw_only=True):
     load_format: Literal["auto", "safetensors", "dummy"] | None = None
 
 
-class TensorBody(UpdateOptions, kw_only=True):
-    """The body of /update_weights_from_tensor, unless it is a safetensors file itself."""
+class TensorOptions(UpdateOptions, kw_only=True):
+    """The query of /update_weights_from_tensor where the body is a safetensors file itself."""
+
+    load_format: Literal["auto", "safetensors"] | None = None
+
+
+class TensorBody(TensorOptions, kw_only=True):
+    """The body of /update_weights_from_tensor where it is JSON."""
 
     serialized_named_tensors: str | list[str]
     """Safetensors files in base64."""
-    load_format: Literal["auto", "safetensors"] | None = None
 
 
 class VersionBody(msgspec.Struct):
@@ -83,7 +88,7 @@ async def update_from_tensor(service: Service, exchange: Exchange, raw: bytes) -
         given = body.serialized_named_tensors
         files = [_from_base64(text, param) for text in ([given] if isinstance(given, str) else given)]
     else:
-        options, files = read_fields(exchange.query, UpdateOptions), [raw]
+        options, files = read_fields(exchange.query, TensorOptions), [raw]
         param = "body"
     del raw
     try:
