@@ -143,10 +143,8 @@ class TestKvAware:
             prompt(1, 2, 3, 4, tokens=64), to=0
         )  # nothing cached: 64 tokens to prefill, 4 blocks in use
         choice = fleet.pick(prompt(1, 2, 9, 10, tokens=64))
-        terms = choice.scores.terms
-        assert terms["cached_blocks"] == [2, 0]
-        assert terms["prefill_blocks"] == [(64 + 64) / 16 - 2, 4]
-        assert terms["decode_blocks"] == [4 + 2, 4]
+        assert choice.scores.terms == ("cached_blocks", "prefill_blocks", "decode_blocks")
+        assert choice.scores.parts == [(2, (64 + 64) / 16 - 2, 4 + 2), (0, 4, 4)]
         assert choice.scores.costs == [2 * 6 + 6, 2 * 4 + 4]
 
     def test_slower_tiers_count_for_less(self):
@@ -154,7 +152,7 @@ class TestKvAware:
         for number, tier in enumerate(Tier):
             fleet.selector.index.follow(number, True)
             fleet.selector.index.stored(number, [1, 2, 3, 4], tier)
-        assert fleet.pick(prompt(1, 2, 3, 4)).scores.terms["cached_blocks"] == [4, 3, 1]
+        assert [parts[0] for parts in fleet.pick(prompt(1, 2, 3, 4)).scores.parts] == [4, 3, 1]
 
     def test_a_weight_of_nothing_leaves_load_alone(self):
         fleet = Fleet("kv_aware:overlap_weight=0", 2)

@@ -146,6 +146,26 @@ def test_the_choice_explains_every_candidate():
         assert terms["cost"] == pytest.approx(parts, abs=1e-5)
 
 
+def test_of_many_workers_those_that_hold_the_prompt_are_looked_at():
+    candidates = workers(100)
+    selector = selector_for(candidates, "expected_time")
+    holder = candidates[77]
+    selector.reserve(selector.pick(prompt(*range(50)), [holder])).release()
+    for _ in range(20):
+        choice = selector.pick(prompt(*range(50)), candidates)
+        assert choice.worker is holder
+        assert len(choice.candidates) == len(set(choice.candidates)) <= 32
+
+
+def test_many_workers_that_hold_nothing_share_the_work():
+    candidates = workers(100)
+    selector = selector_for(candidates, "expected_time")
+    for number in range(1000):
+        selector.reserve(selector.pick(prompt(number, stream=True), candidates))
+    loads = [worker.load.requests for worker in candidates]
+    assert min(loads) >= 5 and max(loads) <= 15
+
+
 def test_a_candidate_that_was_left_out_costs_nothing_that_could_be_told():
     candidates = workers(5)
     told = selector_for(candidates, "power_of_two").pick(RoutingRequest(), candidates).explain()

@@ -116,6 +116,8 @@ class RoutingSection(Section):
     """Another policy for single models."""
     block_size: int = Field(default=16, ge=1, le=4096)
     """Tokens a block: the grain in which prefixes are known."""
+    shortlist: int = Field(default=32, ge=8)
+    """Of more candidates than these, those that hold most of the prompt and some others are scored."""
     text_block_bytes: int = Field(default=128, ge=16, le=65536)
     """Bytes a block where prompts cannot be tokenized here."""
     session: SessionSection = SessionSection()

@@ -22,7 +22,7 @@ from enum import IntEnum
 from itertools import repeat
 from operator import or_
 
-_CHUNK = 128
+_CHUNK = 64
 
 
 class Tier(IntEnum):
@@ -33,7 +33,7 @@ class Tier(IntEnum):
     DISK = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Matches:
     """How much of a prompt each worker holds, by the worker's slot. Blocks from the start of the prompt.
 
@@ -56,6 +56,34 @@ class Matches:
 
 
 NO_MATCHES = Matches({}, {}, {})
+
+Ends = list[tuple[int, int]]
+"""Where prefixes end: `(depth, the workers whose prefix ends there, a bit each)`, shortest first."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What `BlockIndex.find` found; `matches` puts it in order by worker."""
+
+    device: Ends
+    host: Ends
+    disk: Ends
+
+    def matches(self, among: int = -1) -> Matches:
+        """For the workers in the mask `among`; by default for all."""
+        device = _by_slot(self.device, among)
+        host = device if self.host is self.device else _by_slot(self.host, among)
+        return Matches(device, host, host if self.disk is self.host else _by_slot(self.disk, among))
+
+    def deepest(self, count: int, among: int) -> list[int]:
+        """The slots of `count` workers of `among` that hold most; fewer if fewer hold any."""
+        slots: list[int] = []
+        for _, mask in reversed(self.disk):
+            mask &= among
+            while mask and len(slots) < count:
+                slots.append(mask.bit_length() - 1)
+                mask ^= 1 << slots[-1]
+        return slots
 
 
 class _Recent:
@@ -132,6 +160,8 @@ class BlockIndex:
         self._twice: dict[tuple[int, Tier], set[int]] = {}
         """Blocks of which a worker holds a second copy in one tier."""
         self._guessed: dict[int, int] = {}
+        self._predictions: deque[tuple[float, int]] = deque()
+        """When something was predicted, and of which slot."""
         self._workers: dict[int, _Worker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
@@ -202,34 +232,36 @@ class BlockIndex:
         worker = self._workers[slot]
         worker.assumed, worker.predicted = _Recent(), _Recent()
 
-    def sent(self, slot: int, blocks: Sequence[int], now: float, *, told: bool) -> None:
+    def sent(self, slot: int, blocks: Sequence[int], now: float, *, told: bool, known: int = 0) -> None:
         """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds.
 
         `told`: they are blocks that its events speak of, if they are followed; else they are our own names.
+        `known`: a match just made says that it holds so many of them.
         """
         worker, bit = self._workers[slot], 1 << slot
         if worker.followed and told:
-            exact = self._tiers[Tier.DEVICE].get
-            recent = worker.predicted
-            blocks = [block for block in blocks if not exact(block, 0) & bit]
+            new = worker.predicted.use(blocks[known:], now)
+            self._predictions.append((now, slot))
         else:
-            recent = worker.assumed
+            new = worker.assumed.use(blocks, now)
         guessed = self._guessed
-        for block in recent.use(blocks, now):
+        for block in new:
             guessed[block] = guessed.get(block, 0) | bit
         self._unguess(worker.assumed.drop_surplus(worker.capacity), bit)
 
     def match(self, blocks: Sequence[int], now: float) -> Matches:
         """How much of a prompt of `blocks` each worker holds. `now`: monotonic seconds."""
-        for slot, worker in self._workers.items():
-            if worker.predicted.stamps:
-                self._unguess(worker.predicted.drop_older(now - self._predicted_s), 1 << slot)
+        return self.find(blocks, now).matches()
+
+    def find(self, blocks: Sequence[int], now: float) -> Found:
+        """As `match`, but not yet in order by worker, which is work for each of them."""
+        self._expire(now - self._predicted_s)
         device, host, disk = self._tiers
         layers = [layer for layer in (device, self._guessed) if layer]
-        first = _depths(layers, blocks)
-        second = _depths([*layers, host], blocks) if host else first
-        third = _depths([*layers, *([host] if host else []), disk], blocks) if disk else second
-        return Matches(first, second, third)
+        first = _ends(layers, blocks)
+        second = _ends([*layers, host], blocks) if host else first
+        third = _ends([*layers, *([host] if host else []), disk], blocks) if disk else second
+        return Found(first, second, third)
 
     def held(self, slot: int, tier: Tier = Tier.DEVICE) -> set[int]:
         """All blocks that the worker is known to hold in a tier, by its events. Reads the whole index."""
@@ -251,6 +283,14 @@ class BlockIndex:
         for (slot, tier), blocks in self._twice.items():
             assert blocks <= self.held(slot, tier), "a second copy of a block that is not held"
 
+    def _expire(self, than: float) -> None:
+        """Let go of predictions that are older."""
+        queue = self._predictions
+        while queue and queue[0][0] < than:
+            slot = queue.popleft()[1]
+            if (worker := self._workers.get(slot)) is not None:
+                self._unguess(worker.predicted.drop_older(than), 1 << slot)
+
     def _unguess(self, blocks: Sequence[int], bit: int) -> None:
         for block in blocks:
             self._drop(self._guessed, block, self._guessed[block] & ~bit)
@@ -267,11 +307,11 @@ class BlockIndex:
             self._drop(layer, block, layer[block] & ~bit)
 
 
-def _depths(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> dict[int, int]:
-    """By slot, how many of `blocks` from the first one on a worker has in any of `layers`; none: left out."""
-    depths: dict[int, int] = {}
+def _ends(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> Ends:
+    """Where the prefixes of `blocks` end that workers hold in any of `layers`."""
+    ends: Ends = []
     if not layers or not blocks:
-        return depths
+        return ends
     lookups = [layer.get for layer in layers]
     alive = _masks(lookups, blocks[:1])[0]
     for start in range(0, len(blocks), _CHUNK):
@@ -280,12 +320,12 @@ def _depths(layers: Sequence[dict[int, int]], blocks: Sequence[int]) -> dict[int
             continue
         for at, mask in enumerate(masks, start):
             if mask != alive and (lost := alive & ~mask):
-                _settle(depths, lost, at)
+                ends.append((at, lost))
                 alive &= mask
                 if not alive:
-                    return depths
-    _settle(depths, alive, len(blocks))
-    return depths
+                    return ends
+    ends.append((len(blocks), alive))
+    return ends
 
 
 def _masks(lookups: Sequence[Callable[..., int]], blocks: Sequence[int]) -> list[int]:
@@ -295,9 +335,12 @@ def _masks(lookups: Sequence[Callable[..., int]], blocks: Sequence[int]) -> list
     return list(masks)
 
 
-def _settle(depths: dict[int, int], mask: int, depth: int) -> None:
-    """The workers of `mask` hold `depth` blocks."""
-    while depth and mask:
-        low = mask & -mask
-        depths[low.bit_length() - 1] = depth
-        mask ^= low
+def _by_slot(ends: Ends, among: int) -> dict[int, int]:
+    depths: dict[int, int] = {}
+    for depth, mask in ends:
+        mask &= among
+        while mask:
+            slot = mask.bit_length() - 1
+            depths[slot] = depth
+            mask ^= 1 << slot
+    return depths

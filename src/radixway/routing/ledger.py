@@ -24,14 +24,31 @@ class Ledger:
         self.fleet_rate = PrefillRate()
         """Of all workers together: what is believed of one that has shown little yet."""
 
-    def rate(self, worker: Worker) -> PrefillRate:
-        """How fast `worker` is taken to be."""
-        own = worker.load.rate
-        return own if own.observed >= _ENOUGH else self.fleet_rate
+    def enroll(self, worker: Worker) -> None:
+        """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
+        worker.load.rate = self.fleet_rate
 
-    def reserve(self, worker: Worker, request: RoutingRequest = _NOTHING, uncached_tokens: int = 0) -> Lease:
-        """A place at `worker` for a request that has to prefill so many tokens there."""
-        return Lease(self, worker, request, uncached_tokens)
+    def observe(self, worker: Worker, tokens: int, seconds: float) -> None:
+        """`worker` took so long for a prefill of so many tokens."""
+        self.fleet_rate.observe(tokens, seconds)
+        own = worker.load.own_rate
+        own.observe(tokens, seconds)
+        if own.observed >= _ENOUGH:
+            worker.load.rate = own
+
+    def reserve(
+        self,
+        worker: Worker,
+        request: RoutingRequest = _NOTHING,
+        uncached_tokens: int = 0,
+        *,
+        count_blocks: bool = True,
+    ) -> Lease:
+        """A place at `worker` for a request that has to prefill so many tokens there.
+
+        `count_blocks`: whether `Load.active_blocks` should know of the prompt's.
+        """
+        return Lease(self, worker, request, uncached_tokens, request.blocks if count_blocks else ())
 
 
 class Lease:
@@ -42,21 +59,27 @@ class Lease:
 
     __slots__ = ("_blocks", "_ledger", "_output_blocks", "_prefilling", "_stream", "_tokens", "_worker")
 
-    def __init__(self, ledger: Ledger, worker: Worker, request: RoutingRequest, uncached_tokens: int) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        worker: Worker,
+        request: RoutingRequest,
+        uncached_tokens: int,
+        blocks: Sequence[int],
+    ) -> None:
         self._ledger = ledger
         self._worker: Worker | None = worker
         self._stream = request.stream
-        self._blocks: Sequence[int] = request.blocks
+        self._blocks = blocks
         self._tokens = uncached_tokens
         self._output_blocks = 0
         self._prefilling = True
         now = ledger.clock()
         load = worker.load
-        waiting = load.waiting_tokens(now, ledger.rate(worker))
-        if load.prefilling == load.silent and not waiting:
+        queue_s = load.queue_s(now)
+        if load.prefilling == load.silent and not queue_s:
             load.busy_since = now
-        load.backlog = waiting + uncached_tokens
-        load.backlog_at = now
+        load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
         load.requests += 1
         load.total += 1
         load.streams += self._stream
@@ -76,8 +99,7 @@ class Lease:
         taken = now - worker.load.busy_since
         self._end_prefill(worker, now)
         if self._tokens:
-            worker.load.rate.observe(self._tokens, taken)
-            self._ledger.fleet_rate.observe(self._tokens, taken)
+            self._ledger.observe(worker, self._tokens, taken)
 
     def output_block(self, blocks: int = 1) -> None:
         """The answer has filled so many more blocks."""
@@ -108,9 +130,9 @@ class Lease:
     def _end_prefill(self, worker: Worker, now: float) -> None:
         self._prefilling = False
         load = worker.load
-        waiting = load.waiting_tokens(now, self._ledger.rate(worker))
         load.prefilling -= 1
         load.silent -= not self._stream
         load.prefill_tokens -= self._tokens
-        load.backlog = min(waiting, load.prefill_tokens)
-        load.backlog_at = load.busy_since = now
+        most_s = load.prefill_tokens * load.rate.seconds_per_token
+        load.drained_at = min(load.drained_at, now + most_s)
+        load.busy_since = now

@@ -74,10 +74,13 @@ class Load:
     """Blocks of the prompts in hand, and by how many requests each is in use."""
     output_blocks: int = 0
     """Blocks filled by the answers in hand."""
-    rate: PrefillRate = field(default_factory=PrefillRate)
-    backlog: float = 0.0
-    """Tokens that were still to prefill at `backlog_at`, by our reckoning."""
-    backlog_at: float = 0.0
+    own_rate: PrefillRate = field(default_factory=PrefillRate)
+    """As this worker's own first tokens say."""
+    rate: PrefillRate = field(init=False)
+    """What is believed: the fleet's until its own is known well enough."""
+    drained_at: float = 0.0
+    """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
+    prefill has ended, and whole replies not even that: in between it is taken to work at its rate."""
     busy_since: float = 0.0
     """When the prefill that is now at work began, as far as can be seen from outside."""
 
@@ -86,17 +89,13 @@ class Load:
         """Blocks in use by the requests in hand, one that several share counted once."""
         return len(self.active_blocks) + self.output_blocks
 
-    def waiting_tokens(self, now: float, rate: PrefillRate) -> float:
-        """Tokens still to prefill before a request that comes now.
+    def __post_init__(self) -> None:
+        self.rate = self.own_rate
 
-        First tokens tell only when a prefill has ended, and whole replies not even that: in between, the
-        worker is taken to work at its rate.
-        """
-        done = (now - self.backlog_at) / rate.seconds_per_token
-        return min(float(self.prefill_tokens), max(0.0, self.backlog - done))
+    def queue_s(self, now: float) -> float:
+        """Seconds until a prefill that comes now would begin."""
+        return max(0.0, self.drained_at - now)
 
-    def decoding(self, waiting_tokens: float) -> float:
-        """Requests that are past their prefill, if so many tokens still wait for theirs."""
-        if not self.prefill_tokens:
-            return float(self.requests)
-        return self.requests - self.prefilling * waiting_tokens / self.prefill_tokens
+    def decoding(self, now: float) -> int:
+        """Requests that are past their prefill, as far as can be known."""
+        return self.requests - self.prefilling if self.drained_at > now else self.requests

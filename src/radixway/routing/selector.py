@@ -10,14 +10,14 @@ from math import exp, inf, isfinite
 from typing import Any
 
 from radixway.config import RoutingSection
-from radixway.routing.block_index import NO_MATCHES, BlockIndex, Matches
+from radixway.routing.block_index import NO_MATCHES, BlockIndex, Found, Matches
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.policies import Policy, Scores, View, make_policy
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Choice:
     """A worker, and what stood against it."""
 
@@ -25,6 +25,7 @@ class Choice:
     policy: str
     request: RoutingRequest
     candidates: Sequence[Worker]
+    """Those that were looked at."""
     scores: Scores
     """Beside `candidates`."""
     matches: Matches
@@ -37,11 +38,14 @@ class Choice:
 
     def explain(self) -> dict[str, Any]:
         """For the journal. A candidate that the policy left out costs None."""
-        scores, told = self.scores, {}
+        scores = self.scores
+        told: dict[str, dict[str, float | None]] = {}
         for index, worker in enumerate(self.candidates):
             cost = scores.costs[index]
             told[worker.name] = {"cost": _rounded(cost) if isfinite(cost) else None}
-            told[worker.name] |= {name: _rounded(values[index]) for name, values in scores.terms.items()}
+            if scores.parts:
+                values = map(_rounded, scores.parts[index])
+                told[worker.name] |= dict(zip(scores.terms, values, strict=True))
         explanation: dict[str, Any] = {"worker": self.worker.name, "policy": self.policy}
         if scores.reason is not None:
             explanation["reason"] = scores.reason
@@ -75,12 +79,18 @@ class Selector:
         }
         self.index = BlockIndex()
         self.ledger = Ledger(clock)
+        self._shortlist = config.shortlist
+        self._many: Sequence[Worker] = ()
+        """The latest candidates that were too many, by slot, and as a mask."""
+        self._many_by_slot: dict[int, Worker] = {}
+        self._many_mask = 0
         self._turn = 0
 
     def enroll(self, worker: Worker) -> None:
         """A worker has come; it may be a candidate from now on."""
         if worker.slot < 0:
             worker.slot = self.index.enroll()
+            self.ledger.enroll(worker)
 
     def forget(self, worker: Worker) -> None:
         """A worker has gone for good."""
@@ -97,8 +107,15 @@ class Selector:
     def pick(self, request: RoutingRequest, candidates: Sequence[Worker]) -> Choice:
         """The best of `candidates` (at least one)."""
         policy, now = self.policy(request.model), self.ledger.clock()
-        matches = self.index.match(request.blocks, now) if policy.reads_blocks else NO_MATCHES
-        scores = policy.score(request, candidates, View(matches, self.ledger, now))
+        matches = NO_MATCHES
+        if policy.reads_blocks:
+            found = self.index.find(request.blocks, now)
+            if len(candidates) > self._shortlist:
+                candidates = self._shorten(candidates, found)
+                matches = found.matches(_mask(candidates))
+            else:
+                matches = found.matches()
+        scores = policy.score(request, candidates, View(matches, now))
         worker = self._draw(candidates, scores.costs, policy.temperature)
         self._turn += 1
         worker.picked = self._turn
@@ -109,9 +126,24 @@ class Selector:
         request, worker = choice.request, choice.worker
         policy, now = self.policy(request.model), self.ledger.clock()
         policy.routed(request, worker, now)
-        if request.blocks and worker.slot >= 0:
-            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized)
-        return self.ledger.reserve(worker, request, request.tokens - choice.cached_tokens)
+        if policy.reads_blocks and request.blocks and worker.slot >= 0:
+            known = choice.matches.device.get(worker.slot, 0)
+            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
+        uncached = request.tokens - choice.cached_tokens
+        return self.ledger.reserve(worker, request, uncached, count_blocks=policy.counts_blocks)
+
+    def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:
+        """Those that hold most of the prompt, at most a quarter of the list, and others in turn.
+
+        Looking at all of a hundred workers finds nothing better (docs/routing.md has the figures).
+        """
+        if candidates is not self._many:
+            self._many, self._many_by_slot = candidates, {worker.slot: worker for worker in candidates}
+            self._many_mask = _mask(candidates)
+        listed = [self._many_by_slot[slot] for slot in found.deepest(self._shortlist // 4, self._many_mask)]
+        start = self._turn * self._shortlist % len(candidates)
+        others = candidates[start : start + self._shortlist - len(listed)]
+        return listed + [worker for worker in others if worker not in listed]
 
     def _draw(self, candidates: Sequence[Worker], costs: Sequence[float], temperature: float) -> Worker:
         lowest = min(costs)
@@ -126,6 +158,13 @@ class Selector:
 
 def _least_recently_picked(worker: Worker) -> int:
     return worker.picked
+
+
+def _mask(workers: Sequence[Worker]) -> int:
+    mask = 0
+    for worker in workers:
+        mask |= 1 << worker.slot
+    return mask
 
 
 def _rounded(value: float) -> float:

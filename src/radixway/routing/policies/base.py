@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from radixway.routing.block_index import Matches
-from radixway.routing.ledger import Ledger
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
@@ -18,19 +17,20 @@ class Scores:
 
     costs: list[float]
     """The lowest wins; infinity leaves a candidate out."""
-    terms: dict[str, list[float]] = field(default_factory=dict)
-    """What the costs are made of, by name with unit, for the explanation."""
+    terms: tuple[str, ...] = ()
+    """What the costs are made of: names, with units, for the explanation."""
+    parts: Sequence[Sequence[float]] = ()
+    """A value for each of `terms`, per candidate."""
     reason: str | None = None
     """Which rule of several decided."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class View:
     """What a policy may look at."""
 
     matches: Matches
     """What each candidate holds of the prompt; empty unless the policy `reads_blocks`."""
-    ledger: Ledger
     now: float
     """Monotonic seconds."""
 
@@ -48,6 +48,8 @@ class Policy(Protocol):
     reads_text: ClassVar[bool] = False
     """Whether it looks at the prompt's text."""
     reads_session: ClassVar[bool] = False
+    counts_blocks: ClassVar[bool] = False
+    """Whether it looks at the blocks in use by the requests in hand."""
     temperature: float = 0.0
     """Above 0 the selector draws from the costs instead of taking the lowest (see `Selector`)."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radixway.config import ExpectedTimePolicy
+from radixway.routing.block_index import Matches
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -32,25 +33,28 @@ class ExpectedTime(Policy):
         self.temperature = config.temperature
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
-        ledger, matches, now = view.ledger, view.matches, view.now
-        queues, prefills, slowdowns, uncached, costs = [], [], [], [], []
-        for worker in candidates:
-            load, rate = worker.load, ledger.rate(worker)
-            credit = matches.credit(worker.slot, self._host_credit, self._disk_credit)
-            tokens = max(1.0, request.tokens - credit * request.block_tokens)
-            waiting = load.waiting_tokens(now, rate)
-            queue_s = waiting * rate.seconds_per_token
-            prefill_s = rate.overhead_s + tokens * rate.seconds_per_token
-            slowdown_s = self._slowdown * prefill_s * load.decoding(waiting)
-            queues.append(queue_s)
-            prefills.append(prefill_s)
-            slowdowns.append(slowdown_s)
-            uncached.append(tokens)
+        now, prompt_tokens = view.now, request.tokens
+        cached_tokens = self._cached_tokens(request, view.matches)
+        costs, parts = [], []
+        for worker in candidates:  # there may be a hundred of them: hardly a call in here
+            load = worker.load
+            rate = load.rate
+            tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
+            prefill_s = rate.overhead_s + (tokens if tokens > 1 else 1) * rate.seconds_per_token
+            queue_s = load.drained_at - now
+            if queue_s > 0:
+                slowdown_s = self._slowdown * prefill_s * (load.requests - load.prefilling)
+            else:
+                queue_s = 0.0
+                slowdown_s = self._slowdown * prefill_s * load.requests
             costs.append(queue_s + prefill_s + slowdown_s)
-        terms = {
-            "uncached_tokens": uncached,
-            "queue_s": queues,
-            "prefill_s": prefills,
-            "slowdown_s": slowdowns,
-        }
-        return Scores(costs, terms)
+            parts.append((tokens, queue_s, prefill_s, slowdown_s))
+        return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)
+
+    def _cached_tokens(self, request: RoutingRequest, matches: Matches) -> dict[int, float]:
+        """By slot, for those that hold any; what lies in slower tiers counts for less."""
+        size = request.block_tokens
+        if matches.disk is matches.device:
+            return {slot: blocks * size for slot, blocks in matches.device.items()}
+        credit = matches.credit
+        return {slot: credit(slot, self._host_credit, self._disk_credit) * size for slot in matches.disk}

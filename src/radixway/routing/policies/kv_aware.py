@@ -23,6 +23,7 @@ class KvAware(Policy):
 
     name = "kv_aware"
     reads_blocks = True
+    counts_blocks = True
 
     def __init__(self, config: KvAwarePolicy) -> None:
         self._weight = config.overlap_weight
@@ -32,17 +33,15 @@ class KvAware(Policy):
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         matches, size = view.matches, request.block_tokens
-        credits, prefill, decode, costs = [], [], [], []
+        costs, parts = [], []
         for worker in candidates:
-            load, slot = worker.load, worker.slot
-            credit = matches.credit(slot, self._host_credit, self._disk_credit)
-            blocks = max(0.0, (load.prefill_tokens + request.tokens) / size - credit)
-            in_use = load.blocks + self._new_blocks(request, worker)
-            credits.append(credit)
-            prefill.append(blocks)
-            decode.append(float(in_use))
-            costs.append(self._weight * blocks + in_use)
-        return Scores(costs, {"cached_blocks": credits, "prefill_blocks": prefill, "decode_blocks": decode})
+            load = worker.load
+            cached = matches.credit(worker.slot, self._host_credit, self._disk_credit)
+            prefill = max(0.0, (load.prefill_tokens + request.tokens) / size - cached)
+            decode = load.blocks + self._new_blocks(request, worker)
+            costs.append(self._weight * prefill + decode)
+            parts.append((cached, prefill, decode))
+        return Scores(costs, ("cached_blocks", "prefill_blocks", "decode_blocks"), parts)
 
     @staticmethod
     def _new_blocks(request: RoutingRequest, worker: Worker) -> int:

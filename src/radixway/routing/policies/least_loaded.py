@@ -19,4 +19,4 @@ class LeastLoaded(Policy):
             costs = [worker.load.requests / (worker.max_batch_size or 1) for worker in candidates]
         else:
             costs = [float(worker.load.requests) for worker in candidates]
-        return Scores(costs, {"requests": [float(worker.load.requests) for worker in candidates]})
+        return Scores(costs, ("requests",), [(worker.load.requests,) for worker in candidates])

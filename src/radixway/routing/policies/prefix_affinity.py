@@ -45,24 +45,27 @@ class PrefixAffinity(Policy):
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         queues = [worker.load.requests for worker in candidates]
-        terms = {"requests": [float(queue) for queue in queues]}
+        scores = Scores([], ("requests", "matched_chars", "kept_chars"))
         if max(queues) - min(queues) > self._config.imbalanced_threshold:
-            return Scores(power_of_two(self._rng, candidates, range(len(candidates))), terms, "imbalanced")
-        if not request.text or not self._seen:
-            return Scores(
-                power_of_two(self._rng, candidates, range(len(candidates))), terms, "no prefix data"
-            )
+            scores.reason = "imbalanced"
+        elif not request.text or not self._seen:
+            scores.reason = "no prefix data"
+        if scores.reason is not None:
+            scores.costs = power_of_two(self._rng, candidates, range(len(candidates)))
+            scores.parts = [(queue, 0, 0) for queue in queues]
+            return scores
         matched = [self._matched(worker, request.text) for worker in candidates]
-        terms["match_rate"] = [chars / len(request.text) for chars in matched]
-        best = max(matched)
+        kept = [self._chars(worker) for worker in candidates]
+        best, least = max(matched), min(kept)
         if best / len(request.text) >= self._config.match_rate_threshold:
-            among, reason = [index for index, chars in enumerate(matched) if chars == best], "prefix"
+            scores.reason = "prefix"
+            among = [index for index, chars in enumerate(matched) if chars == best]
         else:
-            kept = [self._chars(worker) for worker in candidates]
-            terms["chars"] = [float(chars) for chars in kept]
-            least = min(kept)
-            among, reason = [index for index, chars in enumerate(kept) if chars == least], "smallest cache"
-        return Scores(power_of_two(self._rng, candidates, among), terms, reason)
+            scores.reason = "smallest cache"
+            among = [index for index, chars in enumerate(kept) if chars == least]
+        scores.costs = power_of_two(self._rng, candidates, among)
+        scores.parts = list(zip(queues, matched, kept, strict=True))
+        return scores
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
         if request.text:
