@@ -7,16 +7,22 @@ An engine works in steps. Each step decodes one token for every running request 
 
 seconds. A request's prefix that the cache holds when its prefill begins is not computed; the last token of a
 prompt always is. Blocks are held from when they are computed until they are the least recently used ones that
-no running request needs. A request waits until the cache has room for its prompt and its whole answer.
+no running request needs. A request waits until the cache has room for its prompt and its whole answer, and
+those behind it wait too.
+
+Left out: what the answers leave in the cache (traces name the blocks of prompts alone), the time that a
+prompt's earlier tokens cost its later ones, and, within a run of steps that only decode and into which no
+request comes, the growth of the context.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from heapq import heappop, heappush
-from typing import Protocol
+from math import inf
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,35 @@ class EngineConstants:
     """Tokens computed in a step at most."""
     max_running: int = 256
     """Requests in prefill or decode at most."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an engine that cannot be."""
+        for constant in fields(self):
+            value = getattr(self, constant.name)
+            least = 1 if constant.name in ("step_tokens", "max_running") else 0
+            if not least <= value < inf:
+                raise ValueError(f"{constant.name} must be at least {least}, not {value}")
+        if not self.step_s + self.prefill_s + self.decode_s:
+            raise ValueError("an engine whose steps take no time cannot be simulated")
+
+    @classmethod
+    def parse(cls, text: str) -> EngineConstants:
+        """From `step_s=0.01,prefill_s=0.0001`; what is not named keeps its default. Raises ValueError."""
+        given: dict[str, Any] = {}
+        kinds = {"step_tokens": int, "max_running": int}
+        known = [field.name for field in fields(cls)]
+        for part in text.split(","):
+            name, _, value = (piece.strip() for piece in part.partition("="))
+            if name not in known or name in given:
+                raise ValueError(
+                    f"an engine is written as NAME=VALUE,… with names of {', '.join(known)}, each once, "
+                    f"not {text!r}"
+                )
+            try:
+                given[name] = kinds.get(name, float)(value)
+            except ValueError:
+                raise ValueError(f"{name} must be a number, not {value!r}") from None
+        return cls(**given)
 
 
 class CacheObserver(Protocol):
@@ -57,6 +92,10 @@ class BlockCache:
 
     def __contains__(self, block: int) -> bool:
         return block in self._uses or block in self._idle
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self._uses
+        yield from self._idle
 
     def depth(self, blocks: Sequence[int]) -> int:
         """How many of `blocks` are here, from the first one on."""
@@ -112,6 +151,22 @@ class BlockCache:
             else:
                 uses[block] -= 1
 
+    def check(self, running: Iterable[tuple[Sequence[int], int]]) -> None:
+        """Recompute every account from the running requests' blocks in use and the room kept for them.
+
+        Raises AssertionError in words.
+        """
+        uses: Counter[int] = Counter()
+        reserved = 0
+        for blocks, room in running:
+            uses.update(blocks)
+            reserved += room
+        assert uses == self._uses, "the blocks in use are not those of the running requests"
+        assert reserved == self._reserved, "the room reserved is not what the running requests were promised"
+        assert not self._uses.keys() & self._idle.keys(), "a block is both in use and idle"
+        held = len(self._uses) + len(self._idle) + self._reserved
+        assert held <= self._capacity, f"{held} blocks are held or promised, of {self._capacity}"
+
     def _evict(self) -> None:
         gone = []
         while len(self._uses) + len(self._idle) + self._reserved > self._capacity:
@@ -160,6 +215,9 @@ class EngineModel:
         self.now = 0.0
         """When the step under way began."""
         self.busy_s = 0.0
+        """In steps. It grows with the time in which there is anything to do, not with how much there is."""
+        self.work_s = 0.0
+        """Of `busy_s`, what came from tokens prefilled, requests decoding and their context."""
         self.prefilled_tokens = 0
         self._waiting: deque[Job] = deque()
         self._prefilling: deque[Job] = deque()
@@ -171,21 +229,29 @@ class EngineModel:
         self._order = 0
         self._step: _Step | None = None
 
+    @property
+    def running(self) -> int:
+        """Requests submitted and not yet finished."""
+        return len(self._waiting) + len(self._prefilling) + len(self._decoding)
+
+    def fits(self, input_tokens: int, output_tokens: int) -> bool:
+        """Whether an empty cache has room for such a request."""
+        return -(-(input_tokens + output_tokens) // self._block_tokens) <= self._capacity
+
     def submit(self, job: Job, now: float) -> None:
         """A request comes; it takes part from the next step on. Call `run_until(now)` before.
 
-        Raises ValueError for one that would not fit into an empty cache.
+        Raises ValueError for one that does not fit (see `fits`).
         """
-        blocks = -(-(job.input_tokens + job.output_tokens) // self._block_tokens)
-        if blocks > self._capacity:
-            raise ValueError(f"a request of {blocks} blocks does not fit into a cache of {self._capacity}")
+        if not self.fits(job.input_tokens, job.output_tokens):
+            raise ValueError(f"a request does not fit into a cache of {self._capacity} blocks")
         job.arrived = now
         self._waiting.append(job)
         if self._step is None:
             self.now = now
             self._begin()
         elif self._step.times > 1:
-            whole = int((now - self.now) / self._step.seconds)
+            whole = min(int((now - self.now) / self._step.seconds), self._step.times - 1)
             if whole:
                 self._advance(self._step, whole)
             self._step.times = 1
@@ -202,6 +268,22 @@ class EngineModel:
             while self._decoding and self._decoding[0][0] <= self._steps:
                 yield self.now, self._finish()
             self._begin()
+
+    def check(self) -> None:
+        """Recompute every account. Raises AssertionError in words."""
+        decoding = [job for _, _, job in self._decoding]
+        for job in self._prefilling:
+            assert job.left_to_prefill > 0, "a request whose prefill is over is still in prefill"
+        self.cache.check(
+            (job.blocks[: job.filled], len(job.blocks) - job.filled + job.reserved_blocks)
+            for job in (*self._prefilling, *decoding)
+        )
+        since = {job: steps - job.output_tokens + 1 for steps, _, job in self._decoding}
+        context = sum(job.input_tokens + self._steps - since[job] for job in decoding)
+        assert context == self._context, "the context is not that of the decoding requests"
+        admitted = len(self._prefilling) + len(decoding)
+        assert admitted <= self._constants.max_running, "more requests run than may"
+        assert (self._step is None) == (not self.running), "it rests though there is work"
 
     def _begin(self) -> None:
         """Admit who fits, and plan the next step."""
@@ -234,6 +316,7 @@ class EngineModel:
         """`times` of the steps are over."""
         self.now += step.seconds * times
         self.busy_s += step.seconds * times
+        self.work_s += (step.seconds - self._constants.step_s) * times
         self._steps += times
         self._context += len(self._decoding) * times
         step.times -= times

@@ -6,6 +6,9 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from math import inf
+from operator import itemgetter
 
 from radixway.config import AnyPolicy, RoutingSection, WorkerSection
 from radixway.routing import Lease, RoutingRequest, Selector, Worker
@@ -31,19 +34,33 @@ class Setting:
     """From a change of a cache to its event at the selector."""
     constants: EngineConstants = field(default_factory=EngineConstants)
     seed: int = 0
+    """Of the policies that draw lots."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what cannot be simulated."""
+        for name, least in (("workers", 1), ("kv_tokens", 1), ("event_delay_s", 0)):
+            if not least <= getattr(self, name) < inf:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not 0 < self.speedup < inf:
+            raise ValueError(f"speedup must be above 0, not {self.speedup}")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of every request, in their order, and of every worker."""
+    """What became of every request, in the order in which they were finished, and of every worker."""
 
     ttft_s: list[float] = field(default_factory=list)
     itl_s: list[float] = field(default_factory=list)
     """Mean seconds between the tokens of each answer of two tokens and more."""
     input_tokens: int = 0
     cached_tokens: int = 0
-    expected_cached_tokens: int = 0
-    """As the selector thought when it chose."""
+    expected_cached_tokens: int | None = None
+    """As the selector thought when it chose; None if its policy looks at no blocks."""
+    skipped: int = 0
+    """Requests that no worker's cache has room for; they were not sent."""
+    arrived_s: list[float] = field(default_factory=list)
+    work_s: list[float] = field(default_factory=list)
+    """Per worker, the seconds that its tokens cost it (see `EngineModel.work_s`)."""
     busy_s: list[float] = field(default_factory=list)
     """Per worker."""
     requests: list[int] = field(default_factory=list)
@@ -91,8 +108,13 @@ class Simulation:
 
     def run(self, progress: Callable[[int], None] = lambda done: None) -> Outcome:
         """Replay the whole trace. `progress` is called now and then with the requests sent so far."""
-        reads_text = self._selector.policy(None).reads_text
+        policy, expected = self._selector.policy(None), 0
         for number, asked in enumerate(self._trace.requests):
+            if number % 256 == 0:
+                progress(number)
+            if not self._feeds[0].engine.fits(asked.input_tokens, asked.output_tokens):
+                self._outcome.skipped += 1
+                continue
             now = asked.at / self._setting.speedup
             self._work_until(now)
             self._now = now
@@ -102,30 +124,38 @@ class Simulation:
                 blocks=asked.blocks,
                 block_tokens=self._trace.block_tokens,
                 tokenized=True,
-                text=_as_text(asked.blocks) if reads_text else "",
+                text=_as_text(asked.blocks) if policy.reads_text else "",
                 stream=True,
             )
             choice = self._selector.pick(request, self._workers)
             job = Job(asked.blocks, asked.input_tokens, asked.output_tokens, now)
             self._leases[id(job)] = self._selector.reserve(choice)
             self._feeds[self._workers.index(choice.worker)].engine.submit(job, now)
-            self._outcome.expected_cached_tokens += choice.cached_tokens
-            if number % 256 == 0:
-                progress(number)
-        self._work_until(float("inf"))
+            expected += choice.cached_tokens
+        self._work_until(inf)
+        progress(len(self._trace.requests))
+        self._outcome.expected_cached_tokens = expected if policy.reads_blocks else None
+        self._outcome.work_s = [feed.engine.work_s for feed in self._feeds]
         self._outcome.busy_s = [feed.engine.busy_s for feed in self._feeds]
         self._outcome.requests = [worker.load.total for worker in self._workers]
         return self._outcome
 
+    def check(self) -> None:
+        """Every account, here and in what takes part. Raises AssertionError in words."""
+        self._selector.index.check()
+        for worker, feed in zip(self._workers, self._feeds, strict=True):
+            feed.engine.check()
+            running = feed.engine.running
+            assert worker.load.requests == running, f"{worker.load.requests} in hand for {running} running"
+
     def _work_until(self, now: float) -> None:
-        for feed in self._feeds:
-            for when, job in feed.engine.run_until(now):
-                self._now = when
-                if job.finished:
-                    self._leases.pop(id(job)).release()
-                    self._note(job)
-                else:
-                    self._leases[id(job)].prefill_done()
+        happened = merge(*(feed.engine.run_until(now) for feed in self._feeds), key=itemgetter(0))
+        for self._now, job in happened:
+            if job.finished:
+                self._leases.pop(id(job)).release()
+                self._note(job)
+            else:
+                self._leases[id(job)].prefill_done()
 
     def _hear(self, now: float) -> None:
         """The events of the workers that have arrived by `now`."""
@@ -140,6 +170,7 @@ class Simulation:
 
     def _note(self, job: Job) -> None:
         outcome = self._outcome
+        outcome.arrived_s.append(job.arrived)
         outcome.ttft_s.append(job.first_token - job.arrived)
         if job.output_tokens > 1:
             outcome.itl_s.append((job.finished - job.first_token) / (job.output_tokens - 1))

@@ -5,13 +5,14 @@ One JSON object a line (the file may be gzipped)::
     {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, …]}
 
 `timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the
-last one maybe partial, each standing for all that leads to it. Source: Mooncake (FAST'25), its
-`FAST25-release/traces`.
+last one maybe partial, each standing for all that leads to it. Where blocks have another size, every line
+says so in `block_size`. Source: Mooncake (FAST'25), its `FAST25-release/traces`.
 """
 
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from msgspec import Meta
 
 BLOCK_TOKENS = 512
 """Tokens a block in Mooncake's traces."""
+
+_GZIP = b"\x1f\x8b"
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -35,7 +38,7 @@ class _Line(msgspec.Struct):
     input_length: Annotated[int, Meta(ge=1)]
     output_length: _Count
     hash_ids: list[int]
-    block_size: Annotated[int, Meta(ge=1)] = BLOCK_TOKENS
+    block_size: Annotated[int, Meta(ge=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Trace:
     block_tokens: int
 
 
-def read_trace(path: Path) -> Trace:
-    """Read a trace. Raises TraceError."""
+def read_trace(path: Path, default_block_tokens: int = BLOCK_TOKENS) -> Trace:
+    """Read a trace, whose blocks have that size unless its lines say otherwise. Raises TraceError."""
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
     decode = msgspec.json.Decoder(_Line).decode
@@ -68,11 +71,12 @@ def read_trace(path: Path) -> Trace:
             continue
         try:
             line = decode(text)
-        except msgspec.DecodeError as error:
-            raise TraceError(f"{path}:{number}: {error}") from None
-        if block_tokens not in (None, line.block_size):
-            raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {line.block_size}")
-        block_tokens = line.block_size
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise TraceError(f"{path}:{number}: {_why(error, text)}") from None
+        said = line.block_size or default_block_tokens
+        if block_tokens not in (None, said):
+            raise TraceError(f"{path}:{number}: block_size changes from {block_tokens} to {said}")
+        block_tokens = said
         if len(line.hash_ids) > -(-line.input_length // block_tokens):
             raise TraceError(
                 f"{path}:{number}: {len(line.hash_ids)} hash_ids for {line.input_length} tokens in blocks "
@@ -84,12 +88,24 @@ def read_trace(path: Path) -> Trace:
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)
-    return Trace(requests, block_tokens or BLOCK_TOKENS)
+    return Trace(requests, block_tokens or default_block_tokens)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from file
-    except (OSError, EOFError) as error:
-        raise TraceError(f"cannot read {path}: {error}") from None
+        with path.open("rb") as file:
+            zipped = file.peek(2)[:2] == _GZIP
+            with gzip.open(file) if zipped else file as lines:
+                yield from lines
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TraceError(f"cannot read {path}: {reason}") from None
+
+
+def _why(error: Exception, text: bytes) -> str:
+    if text.lstrip()[:1] != b"{" and b"," in text:
+        return (
+            "this is no JSON object; a trace in CSV, like Azure's, does not say which prompts share a "
+            "prefix, and so tells nothing about policies"
+        )
+    return str(error)

@@ -1,0 +1,96 @@
+"""Runs one trace under several policies, each in a process of its own where there are cores."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, wait
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import Any
+
+from radixway.config import AnyPolicy, SessionPolicy, parse_policy
+from radixway.simulate.simulation import Outcome, Setting, Simulation
+from radixway.simulate.trace import Trace
+
+_LOOK_EVERY_S = 0.1
+
+Progress = Callable[[int], None]
+"""Told how many requests have been sent, of all policies together."""
+
+
+def read_policies(text: str) -> dict[str, AnyPolicy]:
+    """Policies as on a command line, `a,b:parameter=value`, by the names that they were given.
+
+    Raises ValueError.
+    """
+    policies: dict[str, AnyPolicy] = {}
+    for name in (part.strip() for part in text.split(",")):
+        if not name:
+            raise ValueError(f"policies are names with commas between them, not {text!r}")
+        if name in policies:
+            raise ValueError(f"the policy {name!r} is named twice")
+        policies[name] = parse_policy(name)
+        if isinstance(policies[name], SessionPolicy):
+            raise ValueError("the policy 'session' cannot be simulated: traces do not tell sessions")
+    return policies
+
+
+def compare(
+    trace: Trace,
+    policies: Mapping[str, AnyPolicy],
+    setting: Setting,
+    jobs: int = 1,
+    progress: Progress = lambda done: None,
+) -> dict[str, Outcome]:
+    """What becomes of `trace` under each policy. `jobs`, the processes used, change nothing."""
+    if jobs == 1 or len(policies) == 1:
+        return _compare_here(trace, policies, setting, progress)
+    context = get_context("spawn")  # a fork of a process with threads may hang
+    sent = context.Array("q", len(policies), lock=False)
+    with ProcessPoolExecutor(jobs, context, _begin, (trace, setting, sent)) as pool:
+        runs = {name: pool.submit(_run, place, policies[name]) for place, name in enumerate(policies)}
+        while wait(runs.values(), _LOOK_EVERY_S).not_done:
+            progress(sum(sent))
+        return {name: run.result() for name, run in runs.items()}
+
+
+def _compare_here(
+    trace: Trace, policies: Mapping[str, AnyPolicy], setting: Setting, progress: Progress
+) -> dict[str, Outcome]:
+    outcomes: dict[str, Outcome] = {}
+
+    def tell(done: int) -> None:
+        progress(len(outcomes) * len(trace.requests) + done)
+
+    for name, policy in policies.items():
+        outcomes[name] = Simulation(trace, policy, setting).run(tell)
+    return outcomes
+
+
+_given: tuple[Trace, Setting, Any]
+"""In a process of the pool: the trace, the setting, and where to tell the progress."""
+
+
+def _begin(trace: Trace, setting: Setting, sent: Any) -> None:
+    global _given
+    _given = trace, setting, sent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Whoever started us may be ended without a chance to tell us."""
+    if (parent := parent_process()) is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _run(place: int, policy: AnyPolicy) -> Outcome:
+    trace, setting, sent = _given
+
+    def tell(done: int) -> None:
+        sent[place] = done
+
+    return Simulation(trace, policy, setting).run(tell)
