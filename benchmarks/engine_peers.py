@@ -1,7 +1,7 @@
 """The same weights served by us, by `transformers serve` and by llama-cpp-python: rates and first tokens.
 
     python benchmarks/engine_peers.py                        both peers, installed on first use
-    python benchmarks/engine_peers.py --quick                the model of 40M once; about eight minutes
+    python benchmarks/engine_peers.py --quick                the model of 40M once; within eight minutes
     python benchmarks/engine_peers.py --peers transformers --models 5m --json out.json
 
 Each server is a process of its own with one thread; all compute in float32 on weights drawn at random, which
@@ -33,6 +33,7 @@ from shapes import SHAPES
 from workloads import PUBLISHED, Ask, workload
 
 WORKLOADS = (*PUBLISHED, "nothing_shared")
+QUICK = {"multi_turn": 4, "few_shot": 16, "same_prompt": 16, "shared_2000": 64}  # requests, or chats
 Figures = dict[str, float]
 
 
@@ -43,15 +44,16 @@ def main() -> int:
     )
     parser.add_argument("--models", help=f"of {', '.join(SHAPES)}; by default 40m,135m, with --quick 40m")
     parser.add_argument("--peers", default=",".join(names), help="which of them beside us, in any order")
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--workloads", help=f"of {', '.join(WORKLOADS)}; --quick leaves out the last")
     parser.add_argument("--rounds", type=int, help="by default 3, with --quick 1")
     parser.add_argument("--at-once", type=int, default=16, help="most requests open at a time, everywhere")
-    parser.add_argument("--quick", action="store_true", help="one round, 64 of shared_2000's 100 requests")
+    parser.add_argument("--quick", action="store_true", help="one round, half of the requests or more")
     parser.add_argument("--peers-dir", type=Path, default=PEERS_DIR)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     models = (given.models or ("40m" if given.quick else "40m,135m")).split(",")
-    peers, works = given.peers.split(","), given.workloads.split(",")
+    works = given.workloads.split(",") if given.workloads else [*(PUBLISHED if given.quick else WORKLOADS)]
+    peers = given.peers.split(",")
     for chosen, known in ((models, SHAPES), (peers, names), (works, WORKLOADS)):
         if unknown := set(chosen) - set(known):
             parser.error(f"{', '.join(sorted(unknown))}: not among {', '.join(known)}")
@@ -86,7 +88,7 @@ def measure(
         agreement = same_answers(shape, servers)
         for seed in range(rounds):
             for name in works:
-                requests = 64 if given.quick and name == "shared_2000" else None
+                requests = QUICK.get(name) if given.quick else None
                 take_turns(shape, servers, name, requests, seed, given.at_once, runs)
         missing += [f"{shape}, {server.name}: {server.fault}" for server in servers if server.fault]
         servers = [server for server in servers if not server.fault]
@@ -201,7 +203,8 @@ def show(title: str, figures: dict[str, dict[str, Figures]], servers: list[Serve
         for peer, found in by_server.items()
         if peer != RADIXWAY.name
     ]
-    print_table("How many times faster we are; under 1 is slower", ["", *times], ratios)
+    if ratios:
+        print_table("How many times faster we are; under 1 is slower", ["", *times], ratios)
     for server in servers:
         if server.engine.note:
             print(f"{server.name} {server.engine.note}.")
