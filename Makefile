@@ -37,7 +37,7 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.test
-	@for script in benchmarks/radix_tree.py benchmarks/engine_speed.py benchmarks/shared_prefix.py benchmarks/scheduler_overhead.py benchmarks/radix_attention.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
+	@for script in benchmarks/radix_tree.py benchmarks/engine_speed.py benchmarks/shared_prefix.py benchmarks/engine_overhead.py benchmarks/selector.py benchmarks/radix_attention.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
