@@ -1,7 +1,7 @@
 """The servers that `engine_peers.py` measures: how each is installed, started on one thread, ended.
 
 All load the same float32 weights, listen on a free port of 127.0.0.1 and answer `/v1/completions` in streams.
-The peers' options are their defaults, or what made them faster in trials.
+What is said of the peers' options in README.md was tried once each, on a busy machine.
 """
 
 from __future__ import annotations
