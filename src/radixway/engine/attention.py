@@ -51,7 +51,10 @@ class CpuAttention:
             out[rows], lse[rows] = self._singles(singles, layer, q[rows])
         for chunk in plan.chunks:
             rows = slice(chunk.start, chunk.stop)
-            out[rows], lse[rows] = self._chunk(chunk, layer, q[rows], k[rows], v[rows])
+            if chunk.stop - chunk.start == 1:
+                out[rows], lse[rows] = self._one(chunk, layer, q[rows])
+            else:
+                out[rows], lse[rows] = self._chunk(chunk, layer, q[rows], k[rows], v[rows])
         for shared in plan.shared:
             part = self._past(layer, shared.pages, q[shared.rows])
             out[shared.rows], lse[shared.rows] = merge((out[shared.rows], lse[shared.rows]), part)
@@ -68,9 +71,14 @@ class CpuAttention:
         out, lse = _flash(q, k, v, mask=mask)
         return out.transpose(0, 1).reshape(n, heads, d), lse.transpose(0, 1).reshape(n, heads)
 
+    def _one(self, chunk: Chunk, layer: int, q: Tensor) -> Part:
+        """A chunk of one token, which sees all there is."""
+        _, heads, d = q.shape
+        k, v = self._store.gather(layer, chunk.pages, chunk.before + 1)
+        out, lse = _flash(q.view(1, k.shape[0], -1, d), k[None], v[None])
+        return out.reshape(1, heads, d), lse.reshape(1, heads)
+
     def _chunk(self, chunk: Chunk, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Part:
-        if len(q) == 1:
-            return self._past(layer, chunk.pages, q, chunk.before + 1)
         group = q.shape[1] // k.shape[1]
         k = k.transpose(0, 1).repeat_interleave(group, 0)
         v = v.transpose(0, 1).repeat_interleave(group, 0)

@@ -29,7 +29,7 @@ PADDING_PAGES = 32
 SHARED_TOKENS = 512
 """Tokens that must be read once less, over all its members, for a call of its own on a shared run to pay."""
 
-IN_PLACE_TOKENS = 128
+IN_PLACE_TOKENS = 192
 """From this many tokens on, on CPU, a call of its own takes less time than copying them for a common one."""
 
 

@@ -136,14 +136,17 @@ class KVStore:
 
         A copy, unless they are neighbours: then it is the store itself, to be read only.
         """
-        if tokens is not None:
-            held = -(-tokens // self.page_size)
-            pages = slice(pages.start, pages.start + held) if isinstance(pages, slice) else pages[:held]
         parts = self._parts(layer)
         if isinstance(pages, slice):
-            data, *scale = (part[:, :, pages].flatten(2, 3) for part in parts)
-        else:
-            data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in parts)
+            if tokens is None:
+                tokens = (pages.stop - pages.start) * self.page_size
+            data, *scale = (
+                part.flatten(2, 3).narrow(2, pages.start * self.page_size, tokens) for part in parts
+            )
+            return self._format.unpack(data, scale[0] if scale else None)
+        if tokens is not None:
+            pages = pages[: -(-tokens // self.page_size)]
+        data, *scale = (part.index_select(2, pages).flatten(2, 3) for part in parts)
         return self._format.unpack(data, scale[0] if scale else None)[:, :, :tokens]
 
     def read(self, pages: Tensor) -> Tensor:
