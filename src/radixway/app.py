@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from radixway import __version__
 from radixway.config import Config
 from radixway.pipeline import Pipeline, Services, load_middlewares
-from radixway.routing import HealthMonitor, PromptReader, Registry, Selector
+from radixway.routing import HealthMonitor, PromptReader, Registry, Reservations, Selector
 from radixway.surfaces import (
     AdminAccess,
     ChatCompletions,
@@ -22,6 +22,7 @@ from radixway.surfaces import (
     Generate,
     Surface,
     admin_routes,
+    selector_routes,
     sglang_routes,
     worker_routes,
 )
@@ -99,11 +100,14 @@ class Gateway:
         self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals))
         self._rest.include_router(worker_routes(self.registry, access))
         self._rest.include_router(sglang_routes(self.registry, transport, access))
+        reservations = Reservations(config.routing.reservation_ttl_s, selector.ledger.clock)
+        self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
         for section in config.workers:
             self.registry.add(section)
         try:
             yield
         finally:
+            reservations.close()
             await health.close()
             await transport.close()
 

@@ -25,6 +25,10 @@ fields = st.sampled_from(
         "temperature",
         "stop",
         "sampling_params",
+        "request_id",
+        "workers",
+        "session",
+        "blocks",
     ]
 )
 messages = st.lists(st.fixed_dictionaries({"role": values, "content": values}), max_size=2)
@@ -41,6 +45,11 @@ paths = st.sampled_from(
         "/add_worker",
         "/remove_worker",
         "/drain_worker",
+        "/select",
+        "/select_and_reserve",
+        "/prefill_complete",
+        "/output_block",
+        "/free",
         "/nope",
     ]
 )
@@ -64,6 +73,8 @@ async def test_no_body_makes_a_server_error():
                     error = json.loads(told)["error"]
                     assert error["message"]
                     assert error["code"]
+            if path == "/select_and_reserve" and response.status == 200:
+                await gateway.post("/free", {"request_id": json.loads(told)["request_id"]})
             if path == "/add_worker" and response.status == 200:
                 await gateway.client.post(gateway.url + "/remove_worker", data=body)
         assert (await gateway.chat())[0] == 200

@@ -120,6 +120,8 @@ class RoutingSection(Section):
     """Of more candidates than these, those that hold most of the prompt and some others are scored."""
     text_block_bytes: int = Field(default=128, ge=16, le=65536)
     """Bytes a block where prompts cannot be tokenized here."""
+    reservation_ttl_s: float = Field(default=600, gt=0)
+    """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""
     session: SessionSection = SessionSection()
     health: HealthSection = HealthSection()
 

@@ -8,10 +8,12 @@ from radixway.routing.load import Load, PrefillRate
 from radixway.routing.prompts import PromptReader
 from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
+from radixway.routing.reservations import AlreadyReserved, Reservations
 from radixway.routing.selector import Choice, Selector
 from radixway.routing.worker import Findings, Worker, WorkerState
 
 __all__ = [
+    "AlreadyReserved",
     "BlockIndex",
     "Choice",
     "Doubts",
@@ -26,6 +28,7 @@ __all__ = [
     "ProbeFailed",
     "PromptReader",
     "Registry",
+    "Reservations",
     "RoutingRequest",
     "Selector",
     "Tier",

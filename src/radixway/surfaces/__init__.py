@@ -5,6 +5,7 @@ from radixway.surfaces.admin import admin_routes
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.openai import ChatCompletions, Completions
+from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.sglang import sglang_routes
 from radixway.surfaces.workers import worker_routes
 
@@ -16,6 +17,7 @@ __all__ = [
     "Generate",
     "Surface",
     "admin_routes",
+    "selector_routes",
     "sglang_routes",
     "worker_routes",
 ]

@@ -1,0 +1,71 @@
+"""Places at workers that other data planes hold, by the id of their request.
+
+Who reserves over HTTP may never come back. A reservation that nothing is heard of ends by itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from radixway.routing.ledger import Lease
+
+
+class AlreadyReserved(Exception):
+    """There is a reservation of that id."""
+
+
+class Reservations:
+    """Leases by request id, the one that was heard of longest ago first out."""
+
+    def __init__(self, ttl_s: float, clock: Callable[[], float]) -> None:
+        """`ttl_s`: how long a reservation lives after its last sign. `clock`: monotonic seconds."""
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._held: OrderedDict[str, tuple[float, Lease]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._held
+
+    def hold(self, request_id: str, lease: Lease) -> None:
+        """Keep a lease. Raises AlreadyReserved, and keeps the one that is there."""
+        if request_id in self._held:
+            raise AlreadyReserved(request_id)
+        self._held[request_id] = (self._clock() + self._ttl_s, lease)
+
+    def find(self, request_id: str) -> Lease | None:
+        """The lease of that id, which thereby lives on; None if there is none, or not any more."""
+        held = self._held.get(request_id)
+        if held is None:
+            return None
+        self._held[request_id] = (self._clock() + self._ttl_s, held[1])
+        self._held.move_to_end(request_id)
+        return held[1]
+
+    def free(self, request_id: str) -> bool:
+        """Give the place back; False if there is none of that id."""
+        _, lease = self._held.pop(request_id, (0.0, None))
+        if lease is None:
+            return False
+        lease.release()
+        return True
+
+    def sweep(self) -> float | None:
+        """Free those whose time is over; seconds until the next one's is, None if none is left."""
+        now = self._clock()
+        while self._held:
+            request_id, (until, lease) = next(iter(self._held.items()))
+            if until > now:
+                return until - now
+            del self._held[request_id]
+            lease.release()
+        return None
+
+    def close(self) -> None:
+        """Free all."""
+        for _, lease in self._held.values():
+            lease.release()
+        self._held.clear()

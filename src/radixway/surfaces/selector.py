@@ -1,0 +1,176 @@
+"""The selector over HTTP, for data planes that carry requests themselves.
+
+`/select` and `/select_and_reserve` take the body that the client sent (OpenAI's or `/generate`'s fields, so
+`input_ids`, `messages`, `prompt`, `model`, `cache_salt` … mean what they mean there) and three fields more::
+
+    request_id   names the reservation; made up if it is missing
+    workers      only these, by URL or name
+    session      the conversation, for the policy `session`
+
+Afterwards `/prefill_complete` at the first token, `/output_block` as the answer grows, and `/free` at the end
+keep the ledger true. All take JSON and answer JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from msgspec import Meta
+
+from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
+from radixway.pipeline import Request as RoadRequest
+from radixway.routing import Choice, PromptReader, Registry, Reservations, Selector, Worker
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.exchange import ModelName
+from radixway.telemetry import Journal
+from radixway.web import read_json, request_id_of
+
+_Id = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class _Question(msgspec.Struct):
+    """What is ours of a body of `/select`; the prompt is read as on the road."""
+
+    request_id: _Id | None = None
+    model: ModelName | None = None
+    workers: list[str] | None = None
+    session: str | None = None
+    stream: bool = True
+
+
+class _Sign(msgspec.Struct):
+    """A body of the calls that follow a reservation."""
+
+    request_id: _Id
+    blocks: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+_question = msgspec.json.Decoder(_Question)
+_sign = msgspec.json.Decoder(_Sign)
+
+
+class ReservationNotFound(GatewayError):
+    """Never made, freed, or given up after nothing was heard of it."""
+
+    status = 404
+    code = "reservation_not_found"
+    param = "request_id"
+
+
+class ReservationExists(GatewayError):
+    """Two reservations of one id could not be told apart."""
+
+    status = 409
+    code = "reservation_exists"
+    param = "request_id"
+
+
+def selector_routes(
+    registry: Registry,
+    selector: Selector,
+    prompts: PromptReader,
+    reservations: Reservations,
+    access: AdminAccess,
+) -> APIRouter:
+    """`/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free`."""
+    router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
+    sweeper = _Sweeper(reservations)
+
+    async def choose(raw: bytes) -> tuple[_Question, Choice]:
+        question: _Question = read_json(_question, raw)
+        road = RoadRequest(
+            id="", surface="selector", path="", journal=Journal(""), raw=raw, model=question.model
+        )
+        road.stream = question.stream
+        candidates = _candidates(registry, question)
+        prompt = prompts.read(road, selector.policy(question.model))
+        prompt.session = question.session or prompt.session
+        return question, selector.pick(prompt, candidates)
+
+    @router.post("/select")
+    async def select(request: Request) -> dict[str, Any]:
+        """Where the request should go, and why; nothing is reserved."""
+        _, choice = await choose(await request.body())
+        return _told(choice)
+
+    @router.post("/select_and_reserve")
+    async def select_and_reserve(request: Request) -> dict[str, Any]:
+        """The same, and its place is taken there until `/free`."""
+        question, choice = await choose(await request.body())
+        request_id = question.request_id or request_id_of(None)
+        if request_id in reservations:
+            raise ReservationExists(f"there is a reservation {request_id!r}: free it first")
+        reservations.hold(request_id, selector.reserve(choice))
+        sweeper.wake()
+        return {"request_id": request_id} | _told(choice)
+
+    async def sign(request: Request) -> tuple[_Sign, Any]:
+        said: _Sign = read_json(_sign, await request.body())
+        lease = reservations.find(said.request_id)
+        if lease is None:
+            raise ReservationNotFound(f"there is no reservation {said.request_id!r}, or not any more")
+        return said, lease
+
+    @router.post("/prefill_complete")
+    async def prefill_complete(request: Request) -> dict[str, Any]:
+        """The first token has come."""
+        said, lease = await sign(request)
+        lease.prefill_done()
+        return {"request_id": said.request_id}
+
+    @router.post("/output_block")
+    async def output_block(request: Request) -> dict[str, Any]:
+        """The answer has filled `blocks` more blocks."""
+        said, lease = await sign(request)
+        lease.output_block(said.blocks)
+        return {"request_id": said.request_id}
+
+    @router.post("/free")
+    async def free(request: Request) -> dict[str, Any]:
+        """The request has ended, however."""
+        said, _ = await sign(request)
+        reservations.free(said.request_id)
+        return {"request_id": said.request_id}
+
+    return router
+
+
+class _Sweeper:
+    """Ends reservations when their time is over. Asleep while there are none."""
+
+    def __init__(self, reservations: Reservations) -> None:
+        self._reservations = reservations
+        self._asleep = True
+
+    def wake(self) -> None:
+        """There is a reservation."""
+        if self._asleep:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        pause_s = self._reservations.sweep()
+        self._asleep = pause_s is None
+        if pause_s is not None:
+            asyncio.get_running_loop().call_later(pause_s, self._sweep)
+
+
+def _candidates(registry: Registry, question: _Question) -> tuple[Worker, ...]:
+    ready = registry.candidates(question.model)
+    if not ready and question.model is not None and registry.surely_lacks(question.model):
+        raise ModelNotFound(question.model)
+    if question.workers is not None:
+        wanted = {name.rstrip("/") for name in question.workers}
+        known = {name for worker in registry for name in (worker.url, worker.name)}
+        if unknown := wanted - known:
+            raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")
+        ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
+    if not ready:
+        raise NoWorkers("none of the workers asked for can answer now")
+    return ready
+
+
+def _told(choice: Choice) -> dict[str, Any]:
+    return {"url": choice.worker.url} | choice.explain()
