@@ -59,7 +59,9 @@ async def running_gateway(*urls: str, wait: bool = True, **sections: Any) -> Asy
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
-    server = AppServer(gateway, bind("127.0.0.1", 0), drain_s=config.gateway.drain_s)
+    server = AppServer(
+        gateway, bind("127.0.0.1", 0), drain_s=config.gateway.drain_s, on_stop=gateway.stopping
+    )
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)

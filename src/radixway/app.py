@@ -24,10 +24,11 @@ from radixway.surfaces import (
     admin_routes,
     selector_routes,
     sglang_routes,
+    traffic_routes,
     worker_routes,
 )
 from radixway.telemetry import JournalBook, Metrics
-from radixway.transports import Dispatch, HttpProbe, HttpTransport
+from radixway.transports import Dispatch, HttpProbe, HttpTransport, Tap, Traffic
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -46,6 +47,7 @@ class Gateway:
         self.registry = Registry()
         self.metrics = Metrics()
         self.journals = JournalBook(config.telemetry.journal_capacity)
+        self.traffic = Traffic()
         self._middlewares = load_middlewares(
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )
@@ -85,7 +87,7 @@ class Gateway:
         self.registry.on_remove.append(selector.forget)
         prompts = PromptReader(config.routing)
         dispatch = Dispatch(self.registry, selector, prompts, transport, health)
-        pipeline = Pipeline(self._middlewares, dispatch)
+        pipeline = Pipeline(self._middlewares, Tap(dispatch, prompts, self.traffic))
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(
                 surface(),
@@ -102,6 +104,7 @@ class Gateway:
         self._rest.include_router(sglang_routes(self.registry, transport, access))
         reservations = Reservations(config.routing.reservation_ttl_s, selector.ledger.clock)
         self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
+        self._rest.include_router(traffic_routes(self.traffic, access))
         for section in config.workers:
             self.registry.add(section)
         try:
@@ -110,6 +113,10 @@ class Gateway:
             reservations.close()
             await health.close()
             await transport.close()
+
+    def stopping(self) -> None:
+        """The server has been asked to stop: end the answers that would go on for ever."""
+        self.traffic.close()
 
     def _refuse_loops(self, request: HttpRequest) -> None:
         self._via.check(request.scope)

@@ -211,6 +211,27 @@ def simulate(
         fail(str(error))
 
 
+@app.command()
+def record(
+    file: Annotated[Path, typer.Option("--out", help="The trace to write.", metavar="FILE")],
+    url: GatewayUrl = _GATEWAY,
+    key: AdminKey = None,
+    block_size: Annotated[
+        int | None, typer.Option(help="Tokens a block. Default: the gateway's.", min=1)
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="End after so many requests.", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after so long.", min=0)] = None,
+) -> None:
+    """Write a running gateway's traffic as a trace for `simulate`: hashes, lengths and times, no text."""
+    from radixway.record import record as follow
+
+    err = Console(stderr=True, highlight=False, markup=False)
+    try:
+        _call(follow(url, file, err, key=key, block_tokens=block_size, limit=limit, seconds=seconds))
+    except OSError as error:
+        fail(f"cannot write {file}: {error.strerror}")
+
+
 @workers_app.command("add")
 def workers_add(worker: str, url: GatewayUrl = _GATEWAY, key: AdminKey = None) -> None:
     """Add a worker by its URL."""

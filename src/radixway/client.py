@@ -115,6 +115,24 @@ async def ask(url: str, body: dict[str, Any], show: Callable[[str], None]) -> To
     return told
 
 
+async def lines(
+    url: str, path: str, key: str | None = None, began: Callable[[], None] = lambda: None
+) -> AsyncIterator[bytes]:
+    """The lines of a call that answers for as long as it is read; `began` once it does. Raises CallFailed."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**22) as session,
+            session.get(url.rstrip("/") + path, headers=headers) as response,
+        ):
+            await _refuse(response)
+            began()
+            async for line in response.content:
+                yield line
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
+
+
 class _Delta(msgspec.Struct):
     content: str | None = None
 

@@ -45,7 +45,7 @@ async def run_gateway(config: Config) -> int:
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
-    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
+    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
     server.stop_on_signals()
     async with gateway.running():
         await server.serve(lambda: out.print(f"gateway {server.url}  ({len(config.workers)} workers)"))
@@ -69,7 +69,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     engine = _EngineProcess(engine_port, config_file, model)
     workers = (*config.workers, WorkerSection(url=engine.url))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
-    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s)
+    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
     stopping = False
 
     def stop() -> None:

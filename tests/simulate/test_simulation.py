@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.config import parse_policy
-from radixway.simulate import Outcome, Setting, Simulation, figures_of
+from radixway.simulate import Outcome, Setting, Simulation, Trace, figures_of
 from radixway.simulate.comparison import compare, read_policies
 from radixway.simulate.figures import percentile
 from simulated_traces import BLOCK, conversations
@@ -91,6 +91,15 @@ def test_percentiles_are_of_the_nearest_rank():
     assert percentile([], 0.5) is None
 
 
+def test_a_policy_by_sessions_needs_a_trace_that_tells_them():
+    trace, policies = conversations(4, 3), read_policies("session,round_robin")
+    with pytest.raises(ValueError, match="no sessions"):
+        compare(trace, policies, SMALL)
+    told = Trace([replace(asked, session=asked.blocks[0]) for asked in trace.requests], BLOCK)
+    outcomes = compare(told, policies, SMALL)
+    assert figures_of(outcomes["session"]).hit_rate > figures_of(outcomes["round_robin"]).hit_rate
+
+
 def test_policies_keep_the_names_that_they_were_given():
     assert list(read_policies("kv_aware:overlap_weight=8, kv_aware")) == [
         "kv_aware:overlap_weight=8",
@@ -106,7 +115,6 @@ def test_policies_keep_the_names_that_they_were_given():
         ("fastest", "fastest"),
         ("random,random", "twice"),
         ("kv_aware:weight=1", "weight"),
-        ("session", "traces do not tell sessions"),
     ],
 )
 def test_policies_that_cannot_be_simulated_are_refused(text, why):

@@ -8,14 +8,13 @@ requests share as much as they share a beginning, if their clients write JSON al
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from radixway.config import RoutingSection
 from radixway.pipeline import Request
 from radixway.routing.block_hash import namespace_seed, text_blocks, token_blocks
-from radixway.routing.policies import Policy
 from radixway.routing.request import RoutingRequest
 
 _TEXT_BYTES_PER_TOKEN = 4
@@ -41,13 +40,26 @@ _read_ids = msgspec.json.Decoder(list[int]).decode
 _read_any = msgspec.json.Decoder().decode
 
 
+class Reads(Protocol):
+    """What of prompts somebody looks at: a policy, or who records traffic."""
+
+    @property
+    def reads_blocks(self) -> bool: ...
+
+    @property
+    def reads_text(self) -> bool: ...
+
+    @property
+    def reads_session(self) -> bool: ...
+
+
 class PromptReader:
     """Makes a `RoutingRequest` of a `Request`."""
 
     def __init__(self, config: RoutingSection) -> None:
         self._config = config
 
-    def read(self, request: Request, policy: Policy) -> RoutingRequest:
+    def read(self, request: Request, policy: Reads) -> RoutingRequest:
         """What `policy` needs to know of `request`. A body without sense says little: workers refuse it."""
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:

@@ -57,6 +57,8 @@ def simulate(order: Order, out: Console, err: Console) -> None:
             outcomes = compare(
                 trace, policies, order.setting, order.jobs, lambda done: bar.update(task, completed=done)
             )
+    except ValueError as error:
+        raise Refused(str(error)) from None
     except BrokenProcessPool:
         raise Refused(
             "a process that simulated was ended from outside; with --jobs 1 it takes less memory"

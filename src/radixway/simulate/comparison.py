@@ -32,8 +32,6 @@ def read_policies(text: str) -> dict[str, AnyPolicy]:
         if name in policies:
             raise ValueError(f"the policy {name!r} is named twice")
         policies[name] = parse_policy(name)
-        if isinstance(policies[name], SessionPolicy):
-            raise ValueError("the policy 'session' cannot be simulated: traces do not tell sessions")
     return policies
 
 
@@ -44,7 +42,14 @@ def compare(
     jobs: int = 1,
     progress: Progress = lambda done: None,
 ) -> dict[str, Outcome]:
-    """What becomes of `trace` under each policy. `jobs`, the processes used, change nothing."""
+    """What becomes of `trace` under each policy. `jobs`, the processes used, change nothing.
+
+    Raises ValueError for a policy by sessions if the trace tells of none.
+    """
+    if any(isinstance(policy, SessionPolicy) for policy in policies.values()) and not any(
+        request.session is not None for request in trace.requests
+    ):
+        raise ValueError("the policy 'session' cannot be simulated: the trace tells of no sessions")
     if jobs == 1 or len(policies) == 1:
         return _compare_here(trace, policies, setting, progress)
     context = get_context("spawn")  # a fork of a process with threads may hang

@@ -124,6 +124,7 @@ class Simulation:
                 blocks=asked.blocks,
                 block_tokens=self._trace.block_tokens,
                 tokenized=True,
+                session=None if asked.session is None else str(asked.session),
                 text=_as_text(asked.blocks) if policy.reads_text else "",
                 stream=True,
             )

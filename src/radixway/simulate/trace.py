@@ -6,7 +6,8 @@ One JSON object a line (the file may be gzipped)::
 
 `timestamp` is in milliseconds since the trace began; `hash_ids` name the prompt's blocks of 512 tokens, the
 last one maybe partial, each standing for all that leads to it. Where blocks have another size, every line
-says so in `block_size`. Source: Mooncake (FAST'25), its `FAST25-release/traces`.
+says so in `block_size`. `session` may hold a number that the requests of one session share. Source: Mooncake
+(FAST'25), its `FAST25-release/traces`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ class TraceError(Exception):
     """The file is no trace; the message names file and line."""
 
 
-class _Line(msgspec.Struct):
+class TraceLine(msgspec.Struct, omit_defaults=True):
+    """One line."""
+
     timestamp: Annotated[float, Meta(ge=0)]
     input_length: Annotated[int, Meta(ge=1)]
     output_length: _Count
     hash_ids: list[int]
     block_size: Annotated[int, Meta(ge=1)] | None = None
+    session: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class TraceRequest:
     output_tokens: int
     blocks: tuple[int, ...]
     """Names of the prompt's whole blocks."""
+    session: int | None = None
+    """What requests of one conversation have in common, where the trace tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def read_trace(path: Path, default_block_tokens: int = BLOCK_TOKENS) -> Trace:
     """Read a trace, whose blocks have that size unless its lines say otherwise. Raises TraceError."""
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
-    decode = msgspec.json.Decoder(_Line).decode
+    decode = msgspec.json.Decoder(TraceLine).decode
     for number, text in enumerate(_lines(path), 1):
         if not text.strip():
             continue
@@ -84,7 +90,7 @@ def read_trace(path: Path, default_block_tokens: int = BLOCK_TOKENS) -> Trace:
             )
         whole = tuple(line.hash_ids[: line.input_length // block_tokens])
         at = line.timestamp / 1e3
-        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), whole))
+        requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), whole, line.session))
     if not requests:
         raise TraceError(f"{path}: there is no request in it")
     requests.sort(key=lambda request: request.at)

@@ -7,6 +7,7 @@ from radixway.surfaces.generate import Generate
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.sglang import sglang_routes
+from radixway.surfaces.traffic import traffic_routes
 from radixway.surfaces.workers import worker_routes
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "admin_routes",
     "selector_routes",
     "sglang_routes",
+    "traffic_routes",
     "worker_routes",
 ]

@@ -3,5 +3,6 @@
 from radixway.transports.dispatch import ANY_MODEL, Dispatch
 from radixway.transports.http import HttpTransport
 from radixway.transports.probe import HttpProbe
+from radixway.transports.traffic import Follower, Tap, Traffic
 
-__all__ = ["ANY_MODEL", "Dispatch", "HttpProbe", "HttpTransport"]
+__all__ = ["ANY_MODEL", "Dispatch", "Follower", "HttpProbe", "HttpTransport", "Tap", "Traffic"]

@@ -49,7 +49,16 @@ def url_of(listener: socket.socket) -> str:
 class AppServer:
     """An application on a listening socket, from `serve()` until `stop()`."""
 
-    def __init__(self, app: App, listener: socket.socket, *, drain_s: float) -> None:
+    def __init__(
+        self,
+        app: App,
+        listener: socket.socket,
+        *,
+        drain_s: float,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_stop` is called when it is asked to stop, before requests are given time to finish."""
+        self._on_stop = on_stop
         self.url = url_of(listener)
         self._listener = listener
         self._server = _Server(
@@ -84,6 +93,7 @@ class AppServer:
         if self._server.should_exit:
             self._server.force_exit = True
         self._server.should_exit = True
+        self._on_stop()
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,189 @@
+"""Live traffic as a trace: what was asked when and how much it shares with what came before, and no text.
+
+A tap sits around the dispatch and sees each request as its worker gets it. Unless somebody follows, it only
+hands on. Each follower gets lines in the format that `radixway simulate` reads (see `simulate/trace.py`),
+in which blocks are named by hashes under a key of its own, so that nobody who knows a prompt can look for it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from asyncio import Queue
+from collections.abc import Awaitable, Callable, Coroutine
+from hashlib import blake2b
+from struct import Struct
+from time import perf_counter
+from typing import Any, Self
+
+import msgspec
+
+from radixway.pipeline import Chunks, Next, Reply, Request
+from radixway.routing import PromptReader, RoutingRequest
+
+_UNREAD_LINES = 10_000
+"""Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
+
+_pack = Struct("<Q").pack
+_USAGE = re.compile(rb'"completion_tokens"\s*:\s*(\d+)')
+_TEXT = re.compile(rb'"(?:content|reasoning_content|text)"\s*:\s*"(?!")')
+"""An event that brings text; engines that stream send one for each token."""
+
+
+class Follower:
+    """Lines of a trace as they come, each when its request is over. Close it at the end."""
+
+    def __init__(self, leave: Callable[[Follower], None]) -> None:
+        self._leave = leave
+        self._lines: Queue[bytes | None] = Queue()
+        self._key = secrets.token_bytes(32)
+        self._began = perf_counter()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self._lines.get()
+        if line is None:
+            raise StopAsyncIteration
+        return line
+
+    def close(self) -> None:
+        """No line comes after those that are still to be read."""
+        self._leave(self)
+        self._lines.put_nowait(None)
+
+    def tell(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+        """A request is over that arrived then by `perf_counter`; earlier ones than we are left out."""
+        if arrived < self._began:
+            return
+        if self._lines.qsize() >= _UNREAD_LINES:
+            self.close()
+            return
+        line: dict[str, Any] = {
+            "timestamp": round((arrived - self._began) * 1e3, 3),
+            "input_length": prompt.tokens,
+            "output_length": output_tokens,
+            "block_size": prompt.block_tokens,
+            "hash_ids": [self._name(_pack(block)) for block in prompt.blocks],
+        }
+        if prompt.session is not None:
+            line["session"] = self._name(prompt.session.encode())
+        self._lines.put_nowait(msgspec.json.encode(line) + b"\n")
+
+    def _name(self, value: bytes) -> int:
+        return int.from_bytes(blake2b(value, digest_size=8, key=self._key).digest(), "little")
+
+
+class Traffic:
+    """Who follows the traffic."""
+
+    def __init__(self) -> None:
+        self._followers: set[Follower] = set()
+        self._closed = False
+
+    @property
+    def followed(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._followers)
+
+    def follow(self) -> Follower:
+        """One more follower, told of requests that arrive from now on."""
+        follower = Follower(self._followers.discard)
+        if self._closed:
+            follower.close()
+        else:
+            self._followers.add(follower)
+        return follower
+
+    def tell(self, arrived: float, prompt: RoutingRequest, output_tokens: int) -> None:
+        """A request is over (see `Follower.tell`)."""
+        for follower in tuple(self._followers):
+            follower.tell(arrived, prompt, output_tokens)
+
+    def close(self) -> None:
+        """The gateway is stopping: nobody is told anything more."""
+        self._closed = True
+        for follower in tuple(self._followers):
+            follower.close()
+
+
+class _Wanted:
+    """Of prompts; whatever the model's policy looks at."""
+
+    reads_blocks = True
+    reads_text = False
+    reads_session = True
+
+
+_WANTED = _Wanted()
+
+
+class Tap:
+    """Around the dispatch: tells `traffic` of every request that was answered."""
+
+    def __init__(self, dispatch: Next, prompts: PromptReader, traffic: Traffic) -> None:
+        self._dispatch = dispatch
+        self._prompts = prompts
+        self._traffic = traffic
+
+    def __call__(self, request: Request) -> Awaitable[Reply]:
+        """What the dispatch answers."""
+        return self._tapped(request) if self._traffic.followed else self._dispatch(request)
+
+    async def _tapped(self, request: Request) -> Reply:
+        arrived = perf_counter() - request.journal.elapsed_s()
+        prompt = self._prompts.read(request, _WANTED)
+        reply = await self._dispatch(request)
+        if reply.status != 200 or not prompt.tokens:
+            return reply
+        if reply.chunks is None:
+            self._traffic.tell(arrived, prompt, _last_count(reply.body) or 0)
+        else:
+            tell = self._traffic.tell
+            reply.chunks = _Counted(reply.chunks, lambda tokens: tell(arrived, prompt, tokens))
+            request.opened.append(reply.chunks)
+        return reply
+
+
+class _Counted(Chunks):
+    """A stream, and how many tokens it brought: by the worker's count, or else by its events."""
+
+    def __init__(self, chunks: Chunks, done: Callable[[int], None]) -> None:
+        self._chunks = chunks
+        self._done: Callable[[int], None] | None = done
+        self._events = 0
+        self._count: int | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._note(chunk)
+        return chunk
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
+            self._note(chunk)
+            return send(chunk)
+
+        await self._chunks.pass_on(noted)
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()
+        if self._done is not None:
+            self._done(self._events if self._count is None else self._count)
+            self._done = None
+
+    def _note(self, chunk: bytes) -> None:
+        self._events += len(_TEXT.findall(chunk))
+        count = _last_count(chunk)
+        if count is not None:
+            self._count = count
+
+
+def _last_count(text: bytes) -> int | None:
+    """The worker's latest count of the answer's tokens."""
+    counts = _USAGE.findall(text)
+    return int(counts[-1]) if counts else None
