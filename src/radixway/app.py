@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,14 @@ from starlette.exceptions import HTTPException
 from radixway import __version__
 from radixway.config import Config
 from radixway.pipeline import Pipeline, Services, load_middlewares
-from radixway.routing import HealthMonitor, PromptReader, Registry, Reservations, Selector
+from radixway.routing import (
+    BreakerState,
+    HealthMonitor,
+    PromptReader,
+    Registry,
+    Reservations,
+    Selector,
+)
 from radixway.surfaces import (
     AdminAccess,
     ChatCompletions,
@@ -21,6 +29,7 @@ from radixway.surfaces import (
     Exchange,
     Generate,
     Surface,
+    TrustedHops,
     admin_routes,
     selector_routes,
     sglang_routes,
@@ -37,6 +46,9 @@ HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/generate": Generate,
 }
 """Served raw; every other path is FastAPI's."""
+
+_OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
+"""Circuit breakers in numbers, for `/metrics`."""
 
 
 class Gateway:
@@ -86,8 +98,9 @@ class Gateway:
         self.registry.on_add.append(selector.enroll)
         self.registry.on_remove.append(selector.forget)
         prompts = PromptReader(config.routing)
-        dispatch = Dispatch(self.registry, selector, prompts, transport, health)
+        dispatch = Dispatch(self.registry, selector, prompts, transport, health, self.metrics, config.routing)
         pipeline = Pipeline(self._middlewares, Tap(dispatch, prompts, self.traffic))
+        hops = TrustedHops(config.gateway)
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(
                 surface(),
@@ -95,6 +108,7 @@ class Gateway:
                 self.metrics,
                 self.journals,
                 self._via,
+                hops,
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
@@ -130,6 +144,12 @@ class Gateway:
             "radixway_in_flight",
             "Requests at workers now",
             lambda: sum(worker.load.requests for worker in workers),
+        )
+        self.metrics.gauges(
+            "radixway_breaker",
+            "Circuit breakers: 0 closed, 0.5 half-open, 1 open",
+            "worker",
+            lambda: [(worker.name, _OPENNESS[worker.breaker.state(time.monotonic())]) for worker in workers],
         )
 
 

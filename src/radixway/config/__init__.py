@@ -13,6 +13,7 @@ from radixway.config.policies import (
     SessionPolicy,
     parse_policy,
 )
+from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
 from radixway.config.sections import (
     GatewaySection,
     HealthSection,
@@ -28,17 +29,20 @@ from radixway.config.tree import Config, ConfigError, load_config
 
 __all__ = [
     "AnyPolicy",
+    "BreakerSection",
     "Config",
     "ConfigError",
     "EngineConfig",
     "ExpectedTimePolicy",
     "GatewaySection",
     "HealthSection",
+    "HedgeSection",
     "KvAwarePolicy",
     "LeastLoadedPolicy",
     "PipelineSection",
     "PowerOfTwoPolicy",
     "PrefixAffinityPolicy",
+    "QueueSection",
     "RandomPolicy",
     "RetrySection",
     "Role",

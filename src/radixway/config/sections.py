@@ -6,11 +6,12 @@ import re
 from ipaddress import IPv4Address
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr
 from yarl import URL
 
 from radixway.config.base import Section
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
+from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
 
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """What resolvers take for an IPv4 address, in its many spellings."""
@@ -56,6 +57,7 @@ def _check_host(host: str) -> str:
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
+Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 Role = Literal["any", "prefill", "decode"]
 
 
@@ -66,6 +68,10 @@ class GatewaySection(Section):
     port: int = Field(default=30000, ge=0, le=65535)
     admin_key: Bearer | None = None
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
+    trusted_hops: tuple[IPvAnyNetwork, ...] = ()
+    """Networks (`10.0.0.0/8`) of proxies whose word on model, worker and priority counts (docs/http.md)."""
+    trusted_keys: tuple[Bearer, ...] = ()
+    """Callers with one of these as their bearer token are trusted likewise."""
     max_body_bytes: int = Field(default=32 * 2**20, ge=1024)
     """Largest request body; a larger one is answered with 413."""
     request_timeout_s: float = Field(default=600, gt=0)
@@ -85,6 +91,8 @@ class WorkerSection(Section):
     """KV tokens its cache holds."""
     max_batch_size: int | None = Field(default=None, ge=1)
     """Requests it runs at a time."""
+    max_in_flight: int | None = Field(default=None, ge=1)
+    """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
 
@@ -123,6 +131,19 @@ class RoutingSection(Section):
     reservation_ttl_s: float = Field(default=600, gt=0)
     """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""
     session: SessionSection = SessionSection()
+    max_in_flight_per_worker: int | None = Field(default=None, ge=1)
+    """Requests that a worker is given at a time. None: no limit, unless one of the next two sets it."""
+    max_in_flight_per_slot: float | None = Field(default=None, gt=0)
+    """The same as a multiple of the worker's `max_batch_size`, where that is known."""
+    max_kv_share: float | None = Field(default=None, gt=0)
+    """Share of a worker's `kv_tokens` that requests in hand may hold; more wait. Needs a policy by blocks."""
+    queue: QueueSection = QueueSection()
+    enforce_ttft: bool = False
+    """Refuse a request whose objective for its first token no worker is expected to meet."""
+    breaker: BreakerSection = BreakerSection()
+    hedge: HedgeSection | None = None
+    fallbacks: Fallbacks = Field(default_factory=dict)
+    """Models whose requests go to another model while no worker of theirs can take them."""
     health: HealthSection = HealthSection()
 
 

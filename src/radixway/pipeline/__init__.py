@@ -7,9 +7,12 @@ from radixway.pipeline.errors import (
     GatewayError,
     ModelNotFound,
     NoWorkers,
+    Overloaded,
+    RefusalReason,
     StreamBroken,
     Unauthorized,
     WorkerFailed,
+    WorkerNotFound,
 )
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, load_middlewares
 from radixway.pipeline.reply import Chunks, Reply
@@ -26,7 +29,9 @@ __all__ = [
     "ModelNotFound",
     "Next",
     "NoWorkers",
+    "Overloaded",
     "Pipeline",
+    "RefusalReason",
     "Reply",
     "Request",
     "Retry",
@@ -34,5 +39,6 @@ __all__ = [
     "StreamBroken",
     "Unauthorized",
     "WorkerFailed",
+    "WorkerNotFound",
     "load_middlewares",
 ]

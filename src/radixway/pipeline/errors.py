@@ -48,6 +48,27 @@ class NoWorkers(GatewayError):
     retry_after_s = 1
 
 
+RefusalReason = Literal["queue_full", "queue_timeout", "ttft_unreachable"]
+
+
+class Overloaded(GatewayError):
+    """Workers can answer, but not this request in time: the code says why."""
+
+    status = 429
+
+    def __init__(self, reason: RefusalReason, message: str, retry_after_s: int) -> None:
+        super().__init__(message, code=reason, retry_after_s=retry_after_s)
+        self.reason: RefusalReason = reason
+
+
+class WorkerNotFound(GatewayError):
+    """The call names a worker that was never added."""
+
+    status = 404
+    code = "worker_not_found"
+    param = "url"
+
+
 class WorkerFailed(GatewayError):
     """A worker was not reached, broke off before the first byte of its answer, or said that it cannot."""
 

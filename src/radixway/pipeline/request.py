@@ -40,6 +40,14 @@ class Request:
     stream: bool = False
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that travel on to the worker, names in lower case."""
+    priority: int = 0
+    """As the client gave it; the queue says which sense it has and how far it reaches."""
+    ttft_s: float | None = None
+    """The client's objective for its first token."""
+    pinned: str | None = None
+    """Name or URL of the only worker that may answer, by the word of a trusted hop."""
+    fallback: str | None = None
+    """The model that answers in place of the one asked for."""
     tried: list[str] = field(default_factory=list)
     """Names of the workers that failed this request already."""
     opened: list[Chunks] = field(default_factory=list)

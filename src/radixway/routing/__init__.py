@@ -1,11 +1,15 @@
 """Which worker serves a request: registry, health, load ledger, selector, policies."""
 
 from radixway.routing.block_index import BlockIndex, Matches, Tier
-from radixway.routing.doubts import Doubts
+from radixway.routing.breaker import Breaker, BreakerState
+from radixway.routing.breakers import Breakers
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
+from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
+from radixway.routing.limits import Limits
 from radixway.routing.load import Load, PrefillRate
 from radixway.routing.prompts import PromptReader
+from radixway.routing.queue import RequestQueue, Waiting
 from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
 from radixway.routing.reservations import AlreadyReserved, Reservations
@@ -15,12 +19,16 @@ from radixway.routing.worker import Findings, Worker, WorkerState
 __all__ = [
     "AlreadyReserved",
     "BlockIndex",
+    "Breaker",
+    "BreakerState",
+    "Breakers",
     "Choice",
-    "Doubts",
     "Findings",
     "HealthMonitor",
+    "Hedging",
     "Lease",
     "Ledger",
+    "Limits",
     "Load",
     "Matches",
     "PrefillRate",
@@ -28,10 +36,12 @@ __all__ = [
     "ProbeFailed",
     "PromptReader",
     "Registry",
+    "RequestQueue",
     "Reservations",
     "RoutingRequest",
     "Selector",
     "Tier",
+    "Waiting",
     "Worker",
     "WorkerState",
 ]

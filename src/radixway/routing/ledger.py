@@ -23,6 +23,8 @@ class Ledger:
         """Monotonic seconds."""
         self.fleet_rate = PrefillRate()
         """Of all workers together: what is believed of one that has shown little yet."""
+        self.on_release: Callable[[], None] | None = None
+        """Called when a lease has given its place back."""
 
     def enroll(self, worker: Worker) -> None:
         """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
@@ -90,6 +92,11 @@ class Lease:
         for block in self._blocks:
             active[block] = active.get(block, 0) + 1
 
+    @property
+    def held(self) -> bool:
+        """It has not been released."""
+        return self._worker is not None
+
     def prefill_done(self) -> None:
         """The first token has come: the prefill's load is gone, and its time says how fast the worker is."""
         worker = self._worker
@@ -126,6 +133,8 @@ class Lease:
                 del active[block]
             else:
                 active[block] = uses - 1
+        if self._ledger.on_release is not None:
+            self._ledger.on_release()
 
     def _end_prefill(self, worker: Worker, now: float) -> None:
         self._prefilling = False

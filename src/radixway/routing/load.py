@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _FORGET = 0.98
@@ -91,6 +92,17 @@ class Load:
 
     def __post_init__(self) -> None:
         self.rate = self.own_rate
+
+    def shared_blocks(self, blocks: Sequence[int]) -> int:
+        """How many of a prompt's blocks some request in hand has in use: what is in use is a prefix."""
+        active, low, high = self.active_blocks, 0, len(blocks)
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle] in active:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def queue_s(self, now: float) -> float:
         """Seconds until a prefill that comes now would begin."""

@@ -79,6 +79,7 @@ class Selector:
         }
         self.index = BlockIndex()
         self.ledger = Ledger(clock)
+        self._counts_blocks = config.max_kv_share is not None
         self._shortlist = config.shortlist
         self._many: Sequence[Worker] = ()
         """The latest candidates that were too many, by slot, and as a mask."""
@@ -121,6 +122,20 @@ class Selector:
         worker.picked = self._turn
         return Choice(worker, policy.name, request, candidates, scores, matches)
 
+    def uncached_tokens(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[int]:
+        """Prompt tokens that each of `candidates` would have to prefill, as far as is known."""
+        disk = self.index.match(request.blocks, self.ledger.clock()).disk
+        size, most = request.block_tokens, max(0, request.tokens - 1)
+        return [request.tokens - min(disk.get(worker.slot, 0) * size, most) for worker in candidates]
+
+    def expected_ttft_s(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[float]:
+        """Seconds until the first token at each of `candidates`: prefills before this one, then its own."""
+        now, expected = self.ledger.clock(), []
+        for worker, tokens in zip(candidates, self.uncached_tokens(request, candidates), strict=True):
+            rate, queue_s = worker.load.rate, worker.load.queue_s(now)
+            expected.append(queue_s + rate.overhead_s + tokens * rate.seconds_per_token)
+        return expected
+
     def reserve(self, choice: Choice) -> Lease:
         """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on."""
         request, worker = choice.request, choice.worker
@@ -130,7 +145,8 @@ class Selector:
             known = choice.matches.device.get(worker.slot, 0)
             self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
         uncached = request.tokens - choice.cached_tokens
-        return self.ledger.reserve(worker, request, uncached, count_blocks=policy.counts_blocks)
+        counted = policy.counts_blocks or self._counts_blocks
+        return self.ledger.reserve(worker, request, uncached, count_blocks=counted)
 
     def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.

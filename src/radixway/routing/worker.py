@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import monotonic
 from typing import Any
 
 from yarl import URL
 
 from radixway.config import WorkerSection
+from radixway.routing.breaker import Breaker
 from radixway.routing.load import Load
 
 
@@ -41,6 +43,7 @@ class Worker:
     """What the operator said of it; goes before what it told."""
     told: Findings = Findings()
     load: Load = field(default_factory=Load)
+    breaker: Breaker = field(default_factory=Breaker)
     state: WorkerState = WorkerState.JOINING
     failures: int = 0
     """Probes failed in a row."""
@@ -96,7 +99,9 @@ class Worker:
             "role": self.given.role,
             "kv_tokens": self.kv_tokens,
             "max_batch_size": self.max_batch_size,
+            "max_in_flight": self.given.max_in_flight,
             "in_flight": self.load.requests,
             "total": self.load.total,
+            "breaker": self.breaker.state(monotonic()).value,
             "last_error": self.last_error,
         }

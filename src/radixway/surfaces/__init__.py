@@ -4,6 +4,7 @@ from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.admin import admin_routes
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.generate import Generate
+from radixway.surfaces.hop import TrustedHops
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.sglang import sglang_routes
@@ -17,6 +18,7 @@ __all__ = [
     "Exchange",
     "Generate",
     "Surface",
+    "TrustedHops",
     "admin_routes",
     "selector_routes",
     "sglang_routes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from radixway import __version__
 from radixway.pipeline import GatewayError, ModelNotFound, NoWorkers
-from radixway.routing import Registry, WorkerState
+from radixway.routing import Registry, Worker, WorkerState
 from radixway.telemetry import JournalBook, Metrics
 
 
@@ -36,6 +37,9 @@ def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> API
             "status": "ok",
             "version": __version__,
             "workers": {"ready": ready_workers(), "total": len(registry)},
+            "breakers": {
+                worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
+            },
         }
 
     @router.get("/ready")
@@ -86,6 +90,10 @@ def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> API
         return _model(model)
 
     return router
+
+
+def _breaker(worker: Worker) -> str:
+    return worker.breaker.state(monotonic()).value
 
 
 def _model(name: str) -> dict[str, Any]:

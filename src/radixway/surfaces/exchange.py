@@ -6,11 +6,21 @@ import asyncio
 import logging
 import re
 from contextlib import suppress
-from typing import Annotated, Protocol
+from math import isfinite
+from typing import Annotated, NamedTuple, Protocol
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
-from radixway.pipeline import DeadlineExceeded, GatewayError, Pipeline, Reply, Request, StreamBroken
+from radixway.pipeline import (
+    BadRequest,
+    DeadlineExceeded,
+    GatewayError,
+    Pipeline,
+    Reply,
+    Request,
+    StreamBroken,
+)
+from radixway.surfaces.hop import TrustedHops
 from radixway.telemetry import Journal, JournalBook, Metrics
 from radixway.web import (
     ClientGone,
@@ -31,11 +41,24 @@ log = logging.getLogger(__name__)
 ModelName = Annotated[str, Meta(max_length=256)]
 """A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
 
+Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
+Milliseconds = Annotated[float, Meta(gt=0)] | None
+
 _LONGEST_NOTE = 500
 """Characters of an error's message that its journal keeps."""
 
 _LAST_WORDS_S = 5.0
 """How long a client may take to read that its request failed."""
+
+
+class Asked(NamedTuple):
+    """What the gateway must know of a body."""
+
+    model: str | None
+    stream: bool
+    priority: int | None = None
+    ttft_slo_ms: float | None = None
+    """The client's objective for its first token. The field is the gateway's own: workers do not get it."""
 
 
 class Surface(Protocol):
@@ -44,8 +67,8 @@ class Surface(Protocol):
     name: str
     methods: tuple[str, ...]
 
-    def read(self, raw: bytes) -> tuple[str | None, bool]:
-        """The model asked for and whether to stream. Raises BadBody naming the field at fault."""
+    def read(self, raw: bytes) -> Asked:
+        """Raises BadBody naming the field at fault."""
         ...
 
 
@@ -59,6 +82,7 @@ class Exchange:
         metrics: Metrics,
         book: JournalBook,
         via: Via,
+        hops: TrustedHops,
         *,
         max_body_bytes: int,
         timeout_s: float,
@@ -68,11 +92,12 @@ class Exchange:
         self._metrics = metrics
         self._book = book
         self._via = via
+        self._hops = hops
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id, headers = _read_headers(scope["headers"])
+        request_id, headers, ttft_ms = _read_headers(scope["headers"])
         request = Request(
             id=request_id,
             surface=self._surface.name,
@@ -85,6 +110,8 @@ class Exchange:
         failure: HttpError | None = None
         try:
             await self._read(request, scope, receive)
+            if ttft_ms is not None:
+                request.ttft_s = _seconds(ttft_ms)
             watch.watch(receive)
             await sent.send_reply(await self._pipeline(request))
         except ClientGone:
@@ -121,9 +148,16 @@ class Exchange:
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
         self._via.check(scope)
         raw = await read_body(scope, receive, self._max_body_bytes)
-        model, stream = self._surface.read(raw)
+        model, stream, priority, ttft_slo_ms = self._surface.read(raw)
         request.raw, request.model, request.stream = raw, model, stream
         request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
+        if priority is not None:
+            request.priority = priority
+        if ttft_slo_ms is not None:
+            request.ttft_s = ttft_slo_ms / 1e3
+            request.edit(ttft_slo_ms=UNSET)
+        if self._hops.any and self._hops.vouch_for(scope):
+            self._hops.obey(request, scope)
 
     async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
         message = str(error)[:_LONGEST_NOTE]
@@ -207,9 +241,14 @@ _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?ke
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 
 
-def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[bytes, bytes], ...]]:
-    """The request's id (the client's, or a fresh one) and the headers that travel on to the worker."""
+def _read_headers(
+    raw: list[tuple[bytes, bytes]],
+) -> tuple[str, tuple[tuple[bytes, bytes], ...], bytes | None]:
+    """The request's id (the client's, or a fresh one), the headers that travel on to the worker, and the
+    client's objective for its first token.
+    """
     given: bytes | None = None
+    ttft_ms: bytes | None = None
     passed = []
     for header in raw:
         name, value = header
@@ -218,9 +257,23 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> tuple[str, tuple[tuple[byte
         elif name[:2] == b"x-":
             if name == b"x-request-id":
                 given = value
+            elif name == b"x-radixway-ttft-ms":
+                ttft_ms = value
             elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
                 passed.append(header)
-    return request_id_of(given), tuple(passed)
+    return request_id_of(given), tuple(passed), ttft_ms
+
+
+def _seconds(milliseconds: bytes) -> float:
+    """Raises BadRequest naming the header."""
+    try:
+        number = float(milliseconds)
+    except ValueError:
+        number = 0.0
+    if not (isfinite(number) and number > 0):
+        message = "x-radixway-ttft-ms must be a number of milliseconds above 0"
+        raise BadRequest(message, param="x-radixway-ttft-ms")
+    return number / 1e3
 
 
 def _path_of(scope: Scope) -> str:

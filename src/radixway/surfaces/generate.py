@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import ModelName
+from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority
 from radixway.web import BadBody, read_json
 
 _ABSENT = msgspec.Raw(b"")
@@ -27,6 +27,8 @@ class _Body(msgspec.Struct):
     sampling_params: _SamplingParams | list[_SamplingParams] | None = None
     stream: bool | None = None
     model: ModelName | None = None
+    priority: Priority = None
+    ttft_slo_ms: Milliseconds = None
 
 
 class Generate:
@@ -36,9 +38,9 @@ class Generate:
     methods: tuple[str, ...] = ("POST", "PUT")
     _decoder = msgspec.json.Decoder(_Body)
 
-    def read(self, raw: bytes) -> tuple[str | None, bool]:
+    def read(self, raw: bytes) -> Asked:
         body = read_json(self._decoder, raw)
         given = (bytes(body.input_ids), bytes(body.input_embeds))
         if body.text is None and all(field in _NOTHING for field in given):
             raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
-        return body.model, bool(body.stream)
+        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import ModelName
+from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority
 from radixway.web import BadBody, read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
@@ -30,6 +30,8 @@ class _Sampling(msgspec.Struct, kw_only=True):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
+    priority: Priority = None
+    ttft_slo_ms: Milliseconds = None
 
 
 class _ChatBody(_Sampling, kw_only=True):
@@ -48,12 +50,12 @@ class _OpenAISurface:
 
     _decoder: msgspec.json.Decoder[Any]
 
-    def read(self, raw: bytes) -> tuple[str | None, bool]:
+    def read(self, raw: bytes) -> Asked:
         body: _Sampling = read_json(self._decoder, raw)
         if body.stream_options is not None and not body.stream:
             message = "stream_options is for streams only: give stream: true, or leave it out"
             raise BadBody(message, param="stream_options", code="invalid_value")
-        return body.model, bool(body.stream)
+        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms)
 
 
 class ChatCompletions(_OpenAISurface):

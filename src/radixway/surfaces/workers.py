@@ -9,17 +9,9 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 
 from radixway.config import WorkerSection
-from radixway.pipeline import BadRequest, GatewayError
+from radixway.pipeline import BadRequest, WorkerNotFound
 from radixway.routing import Registry, Worker, WorkerState
 from radixway.surfaces.access import AdminAccess
-
-
-class WorkerNotFound(GatewayError):
-    """The call names a worker that was never added."""
-
-    status = 404
-    code = "worker_not_found"
-    param = "url"
 
 
 def worker_routes(registry: Registry, access: AdminAccess) -> APIRouter:

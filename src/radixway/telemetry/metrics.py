@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
@@ -46,11 +49,38 @@ class Metrics:
             "Streams cut by a worker after their first byte",
             registry=self.registry,
         )
+        refusals = Counter(
+            "radixway_refused",
+            "Requests refused because workers are busy",
+            ["reason"],
+            registry=self.registry,
+        )
+        hedges = Counter(
+            "radixway_hedges",
+            "Second copies of requests, by what became of them",
+            ["outcome"],
+            registry=self.registry,
+        )
+        fallbacks = Counter(
+            "radixway_fallbacks",
+            "Requests answered by another model than asked for",
+            ["model", "fallback"],
+            registry=self.registry,
+        )
+        self.queue_time = Histogram(
+            "radixway_queue_seconds",
+            "Seconds that requests waited for a worker with room",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         # A child costs a tuple, a lock and two lookups to find: find each once.
         self._requests = cache(requests.labels)
         self._latency = cache(latency.labels)
         self._first_byte = cache(first_byte.labels)
         self._retries = cache(retries.labels)
+        self._refusals = cache(refusals.labels)
+        self._hedges = cache(hedges.labels)
+        self._fallbacks = cache(fallbacks.labels)
 
     def answered(
         self, surface: str, model: str, status: int, first_byte_s: float | None, total_s: float
@@ -65,6 +95,24 @@ class Metrics:
         """Count one attempt that failed before its first byte and was made again."""
         self._retries(reason).inc()
 
+    def refused(self, reason: str) -> None:
+        """Count one request that was not given to any worker, because they are busy."""
+        self._refusals(reason).inc()
+
+    def hedged(self, outcome: str) -> None:
+        """Count one second copy of a request: it `won`, `lost` or `failed`."""
+        self._hedges(outcome).inc()
+
+    def fell_back(self, model: str, fallback: str) -> None:
+        """Count one request given to another model; both names are of the configuration."""
+        self._fallbacks(model, fallback).inc()
+
+    def gauges(
+        self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
+    ) -> None:
+        """Publish numbers by a label whose values come and go; read when somebody scrapes."""
+        self.registry.register(_Gauges(name, text, label, values))
+
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Publish a number that is read when somebody scrapes."""
         Gauge(name, text, registry=self.registry).set_function(value)
@@ -72,3 +120,19 @@ class Metrics:
     def render(self) -> bytes:
         """The Prometheus text exposition."""
         return generate_latest(self.registry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gauges(Collector):
+    """A gauge whose children are made for each scrape."""
+
+    name: str
+    text: str
+    label: str
+    values: Callable[[], Iterable[tuple[str, float]]]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily(self.name, self.text, labels=[self.label])
+        for label, value in self.values():
+            family.add_metric([label], value)
+        yield family

@@ -1,6 +1,7 @@
 """How a request reaches a worker: dispatch, HTTP, and the questions that keep a worker's record current."""
 
-from radixway.transports.dispatch import ANY_MODEL, Dispatch
+from radixway.transports.admission import ANY_MODEL
+from radixway.transports.dispatch import Dispatch
 from radixway.transports.http import HttpTransport
 from radixway.transports.probe import HttpProbe
 from radixway.transports.traffic import Follower, Tap, Traffic

@@ -1,17 +1,18 @@
-"""The end of the road: choose a worker, take a place in the ledger, carry the request there."""
+"""The end of the road: find a place at a worker, carry the request there, note what became of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from radixway.pipeline import ModelNotFound, NoWorkers, Reply, Request, WorkerFailed
-from radixway.routing import Doubts, HealthMonitor, PromptReader, Registry, Selector, Worker
+from radixway.config import RoutingSection
+from radixway.pipeline import GatewayError, ModelNotFound, NoWorkers, Overloaded, Reply, Request, WorkerFailed
+from radixway.routing import Breakers, HealthMonitor, Hedging, PromptReader, Registry, Selector
+from radixway.telemetry import Metrics
+from radixway.transports.admission import ANY_MODEL, Admission, Place
+from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
-
-ANY_MODEL = "auto"
-"""The model name with which a client leaves the choice to the gateway."""
 
 
 class Dispatch:
@@ -24,59 +25,82 @@ class Dispatch:
         prompts: PromptReader,
         transport: HttpTransport,
         health: HealthMonitor,
+        metrics: Metrics,
+        config: RoutingSection,
     ) -> None:
-        self._doubts = Doubts()
-        registry.on_remove.append(self._doubts.clear)
-        self._registry = registry
-        self._selector = selector
-        self._prompts = prompts
+        self._breakers = Breakers(config.breaker)
+        registry.on_remove.append(self._breakers.forget)
+        registry.on_state.append(self._breakers.note_state)
+        self._admission = Admission(registry, selector, prompts, self._breakers, metrics, config)
+        self._hedge: Hedge | None = None
+        if config.hedge is not None:
+            self._hedge = Hedge(Hedging(config.hedge), self._admission, self._attempt, metrics)
         self._transport = transport
         self._health = health
+        self._metrics = metrics
+        self._fallbacks = config.fallbacks
 
     async def __call__(self, request: Request) -> Reply:
         """Answer from one worker.
 
         Raises:
-            ModelNotFound: no worker that we know serves the model.
-            NoWorkers: none of those that do can answer now.
+            ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `Admission.place`.
             WorkerFailed: the chosen one broke off before the first byte.
         """
-        candidates = self._candidates(request)
-        prompt = self._prompts.read(request, self._selector.policy(request.model))
-        choice = self._selector.pick(prompt, candidates)
-        worker = choice.worker
-        request.journal.add("select", choice)
+        place = await (self._place(request) if self._fallbacks else self._admission.place(request))
         if request.model == ANY_MODEL:
-            request.edit(model=worker.models[0] if worker.models else UNSET)
-        lease = self._selector.reserve(choice)
+            models = place.worker.models
+            request.edit(model=models[0] if models else UNSET)
+        reply = await (
+            self._attempt(request, place) if self._hedge is None else self._hedge.send(request, place)
+        )
+        request.journal.add("answer", worker=reply.worker, status=reply.status)
+        if request.fallback is not None:
+            reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
+        return reply
+
+    async def _place(self, request: Request) -> Place:
+        """A place in the pool of the model asked for, or of the first fallback that has one.
+
+        Raises what the model's own pool said when there is none.
+        """
+        asked = request.model
+        refusal: ModelNotFound | NoWorkers | Overloaded | None = None
+        for model in _with_fallbacks(asked, self._fallbacks) if request.pinned is None else (asked,):
+            request.model = model
+            try:
+                place = await self._admission.place(request)
+            except (ModelNotFound, NoWorkers, Overloaded) as error:
+                refusal = refusal or error
+                continue
+            if refusal is not None:
+                self._note_fallback(request, str(asked), str(model), refusal)
+            return place
+        request.model = asked
+        assert refusal is not None
+        raise refusal
+
+    def _note_fallback(self, request: Request, asked: str, model: str, refusal: GatewayError) -> None:
+        request.fallback = model
+        request.edit(model=model)
+        request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
+        self._metrics.fell_back(asked, model)
+
+    async def _attempt(self, request: Request, place: Place) -> Reply:
+        worker = place.worker
         try:
-            reply = await self._transport.send(request, worker, lease)
+            reply = await self._transport.send(request, worker, place.lease)
         except WorkerFailed as failure:
             if failure.said is None:
                 self._health.suspect(worker, gone=failure.reason == "unreachable")
-                self._doubts.raise_about(worker)
+                self._breakers.broke(worker)
             raise
-        self._doubts.clear(worker)
-        request.journal.add("answer", worker=worker.name, status=reply.status)
+        self._breakers.answered(worker, reply.status)
         return reply
 
-    def _candidates(self, request: Request) -> Sequence[Worker]:
-        model = None if request.model == ANY_MODEL else request.model
-        ready = self._registry.candidates(model)
-        if not ready:
-            if model is not None and self._registry.surely_lacks(model):
-                raise ModelNotFound(model)
-            raise NoWorkers(_nobody(self._registry, model))
-        request.known_model = request.model or "default"
-        if request.tried:
-            ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
-        return self._doubts.trusted(ready)
 
-
-def _nobody(registry: Registry, model: str | None) -> str:
-    """Why there is no candidate, as far as is known: an unknown model may be a silent worker's."""
-    message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
-    if model is None or model in registry.models():
-        return message
-    silent = [worker.name for worker in registry if not worker.models]
-    return message + (f"; not yet heard from: {', '.join(silent)}" if silent else "")
+def _with_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:
+    """A model, its fallback, that one's fallback …; the configuration has made sure that it ends."""
+    yield model
+    while model is not None and (model := fallbacks.get(model)) is not None:
+        yield model

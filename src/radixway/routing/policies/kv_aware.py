@@ -45,13 +45,6 @@ class KvAware(Policy):
 
     @staticmethod
     def _new_blocks(request: RoutingRequest, worker: Worker) -> int:
-        """Blocks of the prompt that no request in hand there has in use: what is in use is a prefix."""
-        active, blocks = worker.load.active_blocks, request.blocks
-        low, high = 0, len(blocks)
-        while low < high:
-            middle = (low + high) // 2
-            if blocks[middle] in active:
-                low = middle + 1
-            else:
-                high = middle
-        return max(len(blocks), -(-request.tokens // request.block_tokens)) - low
+        """Blocks of the prompt that no request in hand there has in use."""
+        blocks = max(len(request.blocks), -(-request.tokens // request.block_tokens))
+        return blocks - worker.load.shared_blocks(request.blocks)

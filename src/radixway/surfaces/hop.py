@@ -1,0 +1,86 @@
+"""Whose word counts on where a request goes: proxies and semantic routers that stand before the gateway."""
+
+from __future__ import annotations
+
+import hmac
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from radixway.config import GatewaySection
+from radixway.pipeline import BadRequest, Request
+from radixway.web import Scope
+
+_MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
+_WORKER = (b"x-radixway-worker", b"x-worker-instance-id")
+_PRIORITY = b"x-radixway-priority"
+_LONGEST = 256
+"""Characters: what these headers say is kept in journals."""
+
+
+class TrustedHops:
+    """Believes the headers of configured networks and keys; everybody else's have been stripped."""
+
+    def __init__(self, config: GatewaySection) -> None:
+        self._networks = config.trusted_hops
+        self._keys = [key.get_secret_value().encode() for key in config.trusted_keys]
+        self.any = bool(self._networks or self._keys)
+        """Somebody is trusted."""
+
+    def vouch_for(self, scope: Scope) -> bool:
+        """Whether the request comes straight from a trusted network, or carries a trusted key."""
+        if self._networks and (client := scope.get("client")) is not None:
+            address = ip_address(client[0])
+            if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+                address = address.ipv4_mapped
+            if any(address in network for network in self._networks):
+                return True
+        return bool(self._keys) and any(
+            hmac.compare_digest(_bearer(value), key)
+            for name, value in scope["headers"]
+            if name == b"authorization"
+            for key in self._keys
+        )
+
+    def obey(self, request: Request, scope: Scope) -> None:
+        """Do what a trusted hop's headers say: another model, one certain worker, another priority.
+
+        Raises BadRequest naming the header that makes no sense.
+        """
+        headers = dict(scope["headers"])
+        told: dict[str, Any] = {}
+        if (model := _text(headers, _MODEL)) is not None and model != request.model:
+            request.edit(model=model)
+            request.model = told["model"] = model
+        if (worker := _text(headers, _WORKER)) is not None:
+            request.pinned = told["worker"] = worker.rstrip("/")
+        if (priority := _text(headers, (_PRIORITY,))) is not None:
+            request.priority = told["priority"] = _whole_number(priority)
+        if told:
+            request.journal.add("hop", **told)
+
+
+def _bearer(value: bytes) -> bytes:
+    scheme, _, key = value.partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _text(headers: dict[bytes, bytes], names: tuple[bytes, ...]) -> str | None:
+    """The first of these headers that is there."""
+    for name in names:
+        value = headers.get(name, b"").strip()
+        if value:
+            if len(value) > _LONGEST:
+                raise BadRequest(f"at most {_LONGEST} characters", param=name.decode("ascii"))
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise BadRequest("this must be UTF-8 text", param=name.decode("ascii")) from None
+    return None
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        message = f"x-radixway-priority must be a whole number, not {text!r}"
+        raise BadRequest(message, param=_PRIORITY.decode("ascii")) from None
