@@ -86,7 +86,9 @@ def test_a_full_queue_leaves_out_a_lesser_one_for_a_newcomer_that_goes_before_it
     assert serve(line, places=2) == [urgent, kept]
     patient = queue(size=1, aging_s=1)
     fill(patient, waiting(0.0))
-    assert patient.push(late := waiting(100.0, priority=1)) is late, "the other has waited for longer than that"
+    assert patient.push(late := waiting(100.0, priority=1)) is late, (
+        "the other has waited for longer than that"
+    )
 
 
 def test_a_queue_of_no_size_lets_nobody_wait():
