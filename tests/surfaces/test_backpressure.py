@@ -308,3 +308,55 @@ async def test_an_objective_in_a_header_must_be_a_time(value):
         headers = {"x-radixway-ttft-ms": value}
         status, told, _ = await gateway.post("/v1/chat/completions", body, headers=headers)
         assert (status, told["error"]["param"]) == (400, "x-radixway-ttft-ms")
+
+
+async def test_a_large_prompt_is_not_overtaken_for_ever_by_small_ones_that_fit_sooner():
+    slow = Slow()
+    # The worker tells of 4096 KV tokens; the limit leaves 2048 of them.
+    routing = {"health": FAST_HEALTH, "max_kv_share": 0.5}
+    async with scripted_worker(slow) as worker, running_gateway(worker.url, routing=routing) as gateway:
+
+        async def send(first_id: int, tokens: int) -> asyncio.Task:
+            before = queued(gateway) + gateway.in_flight()
+            ids = list(range(first_id, first_id + tokens))
+            task = asyncio.create_task(gateway.post("/generate", {"input_ids": ids}))
+            await until(lambda: queued(gateway) + gateway.in_flight() != before)
+            return task
+
+        tasks = [await send(0, 1000), await send(10_000, 1900), await send(20_000, 500)]
+        assert queued(gateway) == 2, "the small one would fit beside the first, but the large one came before"
+        order = []
+        for _ in tasks:
+            exchange, go = await slow.next()
+            order.append(len(exchange.json()["input_ids"]))
+            go.set()
+            assert slow.running <= 1
+        assert [(await task)[0] for task in tasks] == [200] * 3
+        assert order == [1000, 1900, 500]
+
+
+async def test_a_full_queue_gives_a_place_up_for_a_request_of_higher_priority():
+    async with slow_pool(queue={"size": 1}) as (gateway, (slow,), _):
+        send = Sender(gateway)
+        first, lesser = await send(), await send()
+        urgent = asyncio.create_task(gateway.chat(priority=1))
+        status, body, _ = await lesser
+        assert (status, body["error"]["code"]) == (429, "queue_full")
+        for _ in range(2):
+            (await slow.next())[1].set()
+        assert [(await task)[0] for task in (first, urgent)] == [200, 200]
+
+
+async def test_models_that_share_no_worker_do_not_wait_for_each_other():
+    slow = Slow()
+    async with (
+        scripted_worker(slow, models=["busy"]) as busy,
+        scripted_worker(models=["free"]) as free,
+        running_gateway(busy.url, free.url, routing={**ONE_AT_A_TIME, "queue": {"size": 1}}) as gateway,
+    ):
+        send = Sender(gateway)
+        tasks = [await send(model="busy"), await send(model="busy")]
+        assert (await gateway.chat(model="free"))[0] == 200, "though the queue is full"
+        for _ in tasks:
+            (await slow.next())[1].set()
+        assert [(await task)[0] for task in tasks] == [200, 200]

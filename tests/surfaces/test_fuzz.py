@@ -25,6 +25,8 @@ fields = st.sampled_from(
         "temperature",
         "stop",
         "sampling_params",
+        "priority",
+        "ttft_slo_ms",
         "request_id",
         "workers",
         "session",

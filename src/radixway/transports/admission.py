@@ -37,7 +37,7 @@ ANY_MODEL = "auto"
 """The model name with which a client leaves the choice to the gateway."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Place:
     """A worker for a request, and what the request takes up there."""
 
@@ -203,7 +203,7 @@ class Admission:
         if left_out is waiter:
             raise self._full()
         if left_out is not None:
-            left_out.place.set_exception(self._full())
+            self._fail(left_out, self._full())
         waiter.ahead = queue.ahead_of(waiter)
         self._serve()
         timer = loop.call_later(*self._patience(request, elapsed_s), waiter)

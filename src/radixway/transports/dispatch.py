@@ -36,6 +36,7 @@ class Dispatch:
         if config.hedge is not None:
             self._hedge = Hedge(Hedging(config.hedge), self._admission, self._attempt, metrics)
         self._transport = transport
+        transport.on_break = self._breakers.broke
         self._health = health
         self._metrics = metrics
         self._fallbacks = config.fallbacks

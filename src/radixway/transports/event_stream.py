@@ -27,13 +27,17 @@ class EventStream(Chunks):
     """The events of one answer.
 
     What arrives after the last blank line is held back until its event is complete, so that an error event
-    can follow at any time without landing in the middle of another.
+    can follow at any time without landing in the middle of another. `on_break` is told when the worker breaks
+    off.
     """
 
-    def __init__(self, answer: Answer, worker: str, lease: Lease) -> None:
+    def __init__(
+        self, answer: Answer, worker: str, lease: Lease, on_break: Callable[[], None] = lambda: None
+    ) -> None:
         self._answer = answer
         self._worker = worker
         self._lease = lease
+        self._on_break = on_break
         self._held = bytearray()
         self._searched = 0
         """No blank line ends before this place in what is held."""
@@ -62,7 +66,7 @@ class EventStream(Chunks):
                 await self._answer.wait()
             except Lost as error:
                 await self.aclose()
-                raise StreamBroken(self._worker, str(error)) from error
+                raise self._broken(error) from error
         return chunk
 
     async def pass_on(self, send: SendChunk) -> None:
@@ -105,6 +109,10 @@ class EventStream(Chunks):
             self._answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
         return taken
 
+    def _broken(self, error: Lost) -> StreamBroken:
+        self._on_break()
+        return StreamBroken(self._worker, str(error))
+
     def _push(self) -> None:
         """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
         if self._slow is not None or self._ended.done():
@@ -125,7 +133,7 @@ class EventStream(Chunks):
         if self._answer.complete:
             self._ended.set_result(None)
         elif self._answer.error is not None and not self._ended.done():
-            self._ended.set_exception(StreamBroken(self._worker, str(self._answer.error)))
+            self._ended.set_exception(self._broken(self._answer.error))
 
     async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
         """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""

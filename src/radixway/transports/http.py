@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 from yarl import URL
@@ -68,6 +70,8 @@ class HttpTransport:
         )
         self._via = via.value
         self._targets: dict[str, _Target] = {}
+        self.on_break: Callable[[Worker], None] = lambda worker: None
+        """Told of a worker that breaks off a stream after its first event."""
 
     async def send(self, request: Request, worker: Worker, lease: Lease) -> Reply:
         """Ask `worker` and return its answer; `lease` is released when the answer has been read or closed.
@@ -88,7 +92,7 @@ class HttpTransport:
                 reply.body = await answer.read_all()
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}", said=reply)
             if request.stream and answer.status == 200:
-                events = EventStream(answer, worker.name, lease)
+                events = EventStream(answer, worker.name, lease, partial(self.on_break, worker))
                 request.opened.append(events)
                 if not await events.begin():
                     raise Lost("the stream ended before its first event")
