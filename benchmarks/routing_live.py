@@ -5,7 +5,7 @@
 Every arm is a gateway of its own with one policy; the engines stay and their caches are emptied before each.
 24 chats of 5 turns (with --quick 16 of 4), six system prompts of 320 tokens among them, 48 asked and 16
 answered a turn, in streams, at most 8 open at a time; the chats come in an order that is drawn anew for every
-round, the same for all policies. Each engine's cache holds about half of all that is said, so it matters where
+round, the same for all policies. Each engine's cache holds half of all that is said, so it matters where
 a chat goes. One thread for each engine.
 
 *hits* are the prompt tokens that the engines say they had cached; *possible*, those of one cache that never
