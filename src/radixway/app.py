@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
@@ -22,6 +22,7 @@ from radixway.routing import (
     Reservations,
     Selector,
 )
+from radixway.scale import LoadSync, build_load_sync
 from radixway.surfaces import (
     AdminAccess,
     ChatCompletions,
@@ -65,6 +66,8 @@ class Gateway:
         )
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
+        self.load_sync: LoadSync | None = None
+        """While it runs, and if there are to be several gateways."""
         self._rest = FastAPI(
             title="Radixway",
             version=__version__,
@@ -112,8 +115,10 @@ class Gateway:
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
+        self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         access = AdminAccess(config.gateway)
-        self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals))
+        reports = {} if sync is None else {"load_sync": sync.describe}
+        self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals, reports))
         self._rest.include_router(worker_routes(self.registry, access))
         self._rest.include_router(sglang_routes(self.registry, transport, access))
         reservations = Reservations(config.routing.reservation_ttl_s, selector.ledger.clock)
@@ -122,7 +127,8 @@ class Gateway:
         for section in config.workers:
             self.registry.add(section)
         try:
-            yield
+            async with sync.running() if sync is not None else nullcontext():
+                yield
         finally:
             reservations.close()
             await health.close()

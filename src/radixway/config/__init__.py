@@ -14,6 +14,7 @@ from radixway.config.policies import (
     parse_policy,
 )
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
+from radixway.config.scale import ScaleSection, SyncSection
 from radixway.config.sections import (
     GatewaySection,
     HealthSection,
@@ -48,7 +49,9 @@ __all__ = [
     "Role",
     "RoundRobinPolicy",
     "RoutingSection",
+    "ScaleSection",
     "SessionPolicy",
+    "SyncSection",
     "TelemetrySection",
     "WorkerSection",
     "check_worker_url",

@@ -14,6 +14,7 @@ from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
 from radixway.config.engine import EngineConfig
+from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
     GatewaySection,
     PipelineSection,
@@ -46,6 +47,7 @@ class Config(BaseSettings):
     pipeline: PipelineSection = PipelineSection()
     engine: EngineConfig = EngineConfig()
     telemetry: TelemetrySection = TelemetrySection()
+    scale: ScaleSection = ScaleSection()
 
     @classmethod
     def settings_customise_sources(

@@ -7,7 +7,7 @@ from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.limits import Limits
-from radixway.routing.load import Load, PrefillRate
+from radixway.routing.load import Load, PrefillRate, Share
 from radixway.routing.prompts import PromptReader
 from radixway.routing.queue import RequestQueue, Waiting
 from radixway.routing.registry import Registry
@@ -40,6 +40,7 @@ __all__ = [
     "Reservations",
     "RoutingRequest",
     "Selector",
+    "Share",
     "Tier",
     "Waiting",
     "Worker",

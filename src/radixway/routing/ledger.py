@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from radixway.routing.load import PrefillRate
+from radixway.routing.load import PrefillRate, Share
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
@@ -24,7 +24,9 @@ class Ledger:
         self.fleet_rate = PrefillRate()
         """Of all workers together: what is believed of one that has shown little yet."""
         self.on_release: Callable[[], None] | None = None
-        """Called when a lease has given its place back."""
+        """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
+        self.on_step: Callable[[Worker], None] | None = None
+        """Called at each step of a lease, after it has changed what the worker has in hand."""
 
     def enroll(self, worker: Worker) -> None:
         """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
@@ -51,6 +53,23 @@ class Ledger:
         `count_blocks`: whether `Load.active_blocks` should know of the prompt's.
         """
         return Lease(self, worker, request, uncached_tokens, request.blocks if count_blocks else ())
+
+    def hear(self, worker: Worker, elsewhere: Share) -> None:
+        """All other gateways together have `elsewhere` in hand at `worker`. No lease of ours is touched.
+
+        What they sent since the last time joins the queue of prefills, in which there is never more than what
+        all gateways have in hand. That also settles what was missed, and what a gateway that is gone left.
+        """
+        load, now = worker.load, self.clock()
+        queue_s, per_token = load.queue_s(now), load.rate.seconds_per_token
+        before, was_telling = load.elsewhere, load.telling()
+        load.elsewhere = elsewhere
+        if elsewhere.prefilled > before.prefilled or not (was_telling or queue_s):
+            load.busy_since = now
+        sent = max(0, elsewhere.sent_tokens - before.sent_tokens)
+        load.drained_at = now + min(queue_s + sent * per_token, load.all_prefill_tokens * per_token)
+        if elsewhere.requests < before.requests and self.on_release is not None:
+            self.on_release()
 
 
 class Lease:
@@ -79,7 +98,7 @@ class Lease:
         now = ledger.clock()
         load = worker.load
         queue_s = load.queue_s(now)
-        if load.prefilling == load.silent and not queue_s:
+        if not queue_s and not load.telling():
             load.busy_since = now
         load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
         load.requests += 1
@@ -88,9 +107,12 @@ class Lease:
         load.prefilling += 1
         load.silent += not self._stream
         load.prefill_tokens += uncached_tokens
+        load.sent_tokens += uncached_tokens
         active = load.active_blocks
         for block in self._blocks:
             active[block] = active.get(block, 0) + 1
+        if ledger.on_step is not None:
+            ledger.on_step(worker)
 
     @property
     def held(self) -> bool:
@@ -107,6 +129,8 @@ class Lease:
         self._end_prefill(worker, now)
         if self._tokens:
             self._ledger.observe(worker, self._tokens, taken)
+        if self._ledger.on_step is not None:
+            self._ledger.on_step(worker)
 
     def output_block(self, blocks: int = 1) -> None:
         """The answer has filled so many more blocks."""
@@ -133,6 +157,8 @@ class Lease:
                 del active[block]
             else:
                 active[block] = uses - 1
+        if self._ledger.on_step is not None:
+            self._ledger.on_step(worker)
         if self._ledger.on_release is not None:
             self._ledger.on_release()
 
@@ -142,6 +168,6 @@ class Lease:
         load.prefilling -= 1
         load.silent -= not self._stream
         load.prefill_tokens -= self._tokens
-        most_s = load.prefill_tokens * load.rate.seconds_per_token
+        most_s = load.all_prefill_tokens * load.rate.seconds_per_token
         load.drained_at = min(load.drained_at, now + most_s)
         load.busy_since = now

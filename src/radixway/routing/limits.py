@@ -39,15 +39,15 @@ class Limits:
     def has_room(self, worker: Worker, request: RoutingRequest) -> bool:
         """Whether `worker` may be given `request` now. An idle worker takes any, however long."""
         load = worker.load
-        if not load.requests:
+        if not load.all_requests:
             return True
         most = self.most_requests(worker)
-        if most is not None and load.requests >= most:
+        if most is not None and load.all_requests >= most:
             return False
         if self._kv_share is None or worker.kv_tokens is None:
             return True
         shared = load.shared_blocks(request.blocks) * request.block_tokens
-        in_use = load.blocks * request.block_tokens
+        in_use = load.all_blocks * request.block_tokens
         return in_use + request.tokens - shared <= self._kv_share * worker.kv_tokens
 
     def with_room(self, candidates: Sequence[Worker], request: RoutingRequest) -> Sequence[Worker]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _FORGET = 0.98
 """What an observation of the prefill rate still counts when the next one comes."""
@@ -57,9 +58,33 @@ class PrefillRate:
         self._sum_tx = self._sum_tx * keep + weight * tokens * seconds
 
 
+class Share(NamedTuple):
+    """What one gateway, or several together, have in hand at a worker; numbers as in `Load`."""
+
+    total: int = 0
+    requests: int = 0
+    prefilling: int = 0
+    silent: int = 0
+    prefill_tokens: int = 0
+    sent_tokens: int = 0
+    blocks: int = 0
+
+    @property
+    def prefilled(self) -> int:
+        """Requests ever sent whose prefill is over."""
+        return self.total - self.prefilling
+
+
+NOTHING = Share()
+
+
 @dataclass(slots=True)
 class Load:
-    """What a worker has in hand, from before the connect to the last byte. Changed by leases alone."""
+    """What a worker has in hand, from before the connect to the last byte.
+
+    Counts are this gateway's and changed by leases alone. What other gateways say that they have in hand
+    there stands in `elsewhere`; policies look at both.
+    """
 
     requests: int = 0
     streams: int = 0
@@ -71,6 +96,8 @@ class Load:
     """Of those, the ones that will not tell: their replies come whole."""
     prefill_tokens: int = 0
     """Tokens that those had to prefill when they were sent."""
+    sent_tokens: int = 0
+    """Tokens to prefill that it was ever sent."""
     active_blocks: dict[int, int] = field(default_factory=dict)
     """Blocks of the prompts in hand, and by how many requests each is in use."""
     output_blocks: int = 0
@@ -81,9 +108,27 @@ class Load:
     """What is believed: the fleet's until its own is known well enough."""
     drained_at: float = 0.0
     """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
-    prefill has ended, and whole replies not even that: in between it is taken to work at its rate."""
+    prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All
+    gateways' prefills stand in this one queue."""
     busy_since: float = 0.0
     """When the prefill that is now at work began, as far as can be seen from outside."""
+    elsewhere: Share = NOTHING
+    """What other gateways have in hand there; changed by `Ledger.hear` alone."""
+
+    @property
+    def all_requests(self) -> int:
+        """In hand here and elsewhere."""
+        return self.requests + self.elsewhere.requests
+
+    @property
+    def all_prefill_tokens(self) -> int:
+        """Of the prefills in hand here and elsewhere."""
+        return self.prefill_tokens + self.elsewhere.prefill_tokens
+
+    @property
+    def all_blocks(self) -> int:
+        """In use here and elsewhere; what gateways share is counted once by each."""
+        return self.blocks + self.elsewhere.blocks
 
     @property
     def blocks(self) -> int:
@@ -109,5 +154,25 @@ class Load:
         return max(0.0, self.drained_at - now)
 
     def decoding(self, now: float) -> int:
-        """Requests that are past their prefill, as far as can be known."""
-        return self.requests - self.prefilling if self.drained_at > now else self.requests
+        """Requests that are past their prefill, here and elsewhere, as far as can be known."""
+        requests = self.requests + self.elsewhere.requests
+        if self.drained_at > now:
+            return requests - self.prefilling - self.elsewhere.prefilling
+        return requests
+
+    def telling(self) -> int:
+        """Requests in prefill whose first tokens will be seen, here or elsewhere."""
+        others = self.elsewhere
+        return self.prefilling - self.silent + others.prefilling - others.silent
+
+    def share(self) -> Share:
+        """What this gateway has in hand there, as others should know."""
+        return Share(
+            self.total,
+            self.requests,
+            self.prefilling,
+            self.silent,
+            self.prefill_tokens,
+            self.sent_tokens,
+            self.blocks,
+        )

@@ -101,6 +101,7 @@ class Worker:
             "max_batch_size": self.max_batch_size,
             "max_in_flight": self.given.max_in_flight,
             "in_flight": self.load.requests,
+            "in_flight_elsewhere": self.load.elsewhere.requests,
             "total": self.load.total,
             "breaker": self.breaker.state(monotonic()).value,
             "last_error": self.last_error,

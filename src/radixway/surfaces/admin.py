@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -23,8 +24,16 @@ class RequestNotKnown(GatewayError):
     param = "request_id"
 
 
-def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> APIRouter:
-    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`, `/v1/models`."""
+def admin_routes(
+    registry: Registry,
+    metrics: Metrics,
+    book: JournalBook,
+    reports: Mapping[str, Callable[[], Any]] | None = None,
+) -> APIRouter:
+    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`, `/v1/models`.
+
+    `reports`: what rooms have to say in `/health`, by name.
+    """
     router = APIRouter(tags=["gateway"])
 
     def ready_workers() -> int:
@@ -40,7 +49,7 @@ def admin_routes(registry: Registry, metrics: Metrics, book: JournalBook) -> API
             "breakers": {
                 worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
             },
-        }
+        } | {name: report() for name, report in (reports or {}).items()}
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:

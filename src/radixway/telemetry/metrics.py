@@ -113,6 +113,10 @@ class Metrics:
         """Publish numbers by a label whose values come and go; read when somebody scrapes."""
         self.registry.register(_Gauges(name, text, label, values))
 
+    def counter(self, name: str, text: str) -> Counter:
+        """A counter of a room's own."""
+        return Counter(name, text, registry=self.registry)
+
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Publish a number that is read when somebody scrapes."""
         Gauge(name, text, registry=self.registry).set_function(value)

@@ -38,15 +38,17 @@ class ExpectedTime(Policy):
         costs, parts = [], []
         for worker in candidates:  # there may be a hundred of them: hardly a call in here
             load = worker.load
+            elsewhere = load.elsewhere
+            decoding = load.requests + elsewhere.requests
             rate = load.rate
             tokens = prompt_tokens - cached_tokens.get(worker.slot, 0)
             prefill_s = rate.overhead_s + (tokens if tokens > 1 else 1) * rate.seconds_per_token
             queue_s = load.drained_at - now
             if queue_s > 0:
-                slowdown_s = self._slowdown * prefill_s * (load.requests - load.prefilling)
+                decoding -= load.prefilling + elsewhere.prefilling
             else:
                 queue_s = 0.0
-                slowdown_s = self._slowdown * prefill_s * load.requests
+            slowdown_s = self._slowdown * prefill_s * decoding
             costs.append(queue_s + prefill_s + slowdown_s)
             parts.append((tokens, queue_s, prefill_s, slowdown_s))
         return Scores(costs, ("uncached_tokens", "queue_s", "prefill_s", "slowdown_s"), parts)

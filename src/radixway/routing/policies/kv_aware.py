@@ -37,8 +37,8 @@ class KvAware(Policy):
         for worker in candidates:
             load = worker.load
             cached = matches.credit(worker.slot, self._host_credit, self._disk_credit)
-            prefill = max(0.0, (load.prefill_tokens + request.tokens) / size - cached)
-            decode = load.blocks + self._new_blocks(request, worker)
+            prefill = max(0.0, (load.all_prefill_tokens + request.tokens) / size - cached)
+            decode = load.all_blocks + self._new_blocks(request, worker)
             costs.append(self._weight * prefill + decode)
             parts.append((cached, prefill, decode))
         return Scores(costs, ("cached_blocks", "prefill_blocks", "decode_blocks"), parts)

@@ -16,7 +16,7 @@ class LeastLoaded(Policy):
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         if all(worker.max_batch_size for worker in candidates):
-            costs = [worker.load.requests / (worker.max_batch_size or 1) for worker in candidates]
+            costs = [worker.load.all_requests / (worker.max_batch_size or 1) for worker in candidates]
         else:
-            costs = [float(worker.load.requests) for worker in candidates]
-        return Scores(costs, ("requests",), [(worker.load.requests,) for worker in candidates])
+            costs = [float(worker.load.all_requests) for worker in candidates]
+        return Scores(costs, ("requests",), [(worker.load.all_requests,) for worker in candidates])

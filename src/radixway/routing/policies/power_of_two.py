@@ -34,5 +34,5 @@ def power_of_two(rng: random.Random, candidates: Sequence[Worker], among: Iterab
         drawn = rng.sample(drawn, 2)
     costs = [inf] * len(candidates)
     for index in drawn:
-        costs[index] = float(candidates[index].load.requests)
+        costs[index] = float(candidates[index].load.all_requests)
     return costs

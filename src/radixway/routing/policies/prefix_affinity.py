@@ -44,7 +44,7 @@ class PrefixAffinity(Policy):
         self._next_eviction = 0.0
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
-        queues = [worker.load.requests for worker in candidates]
+        queues = [worker.load.all_requests for worker in candidates]
         scores = Scores([], ("requests", "matched_chars", "kept_chars"))
         if max(queues) - min(queues) > self._config.imbalanced_threshold:
             scores.reason = "imbalanced"

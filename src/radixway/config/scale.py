@@ -1,0 +1,81 @@
+"""The `scale` section: several gateways in front of the same workers."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from radixway.config.base import Section
+
+_ENDPOINT = re.compile(r"tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})|ipc://.+")
+
+
+def _check_endpoint(endpoint: str) -> str:
+    found = _ENDPOINT.fullmatch(endpoint)
+    if found is None or ((found[2] or "*") != "*" and int(found[2]) > 65535):
+        raise ValueError(f"{endpoint!r} is no ZeroMQ endpoint: give tcp://HOST:PORT or ipc://PATH")
+    return endpoint
+
+
+def _check_peer(endpoint: str) -> str:
+    if "*" in endpoint:
+        raise ValueError(f"{endpoint!r} cannot be connected to: it names no host and port")
+    return endpoint
+
+
+def _check_redis(url: SecretStr) -> SecretStr:
+    text = url.get_secret_value()
+    text = re.sub(r"^valkey(s?)://", r"redi\1://", text).replace("redi://", "redis://", 1)
+    if not re.match(r"(rediss?|unix)://.", text):
+        raise ValueError("this must be redis://HOST:PORT/DB, rediss://… or unix://PATH")
+    return SecretStr(text)
+
+
+Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
+Peer = Annotated[Endpoint, AfterValidator(_check_peer)]
+RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis)]
+
+
+class SyncSection(Section):
+    """How gateways tell each other their load: over ZeroMQ (`bind` and `peers`), or by a server (`redis`).
+
+    Only over a network where nobody else can speak: what is said is counted as load, never checked.
+    """
+
+    bind: Endpoint | None = None
+    """Where this gateway publishes: `tcp://10.0.0.1:5560`."""
+    peers: tuple[Peer, ...] = ()
+    """Where the others do. This gateway may be among them, so that all can have the same list."""
+    redis: RedisUrl | None = None
+    """A Redis or Valkey server that all of them use: `redis://host:6379/0`."""
+    channel: str = Field(default="radixway.load", min_length=1)
+    """Of that server; gateways in front of other workers need another one."""
+    key: SecretStr | None = Field(default=None, min_length=16)
+    """Shared by the gateways: messages that were not sealed with it are ignored."""
+    interval_s: float = Field(default=0.005, ge=0.001, le=1)
+    """How long changes are gathered before they are told."""
+    heartbeat_s: float = Field(default=1.0, gt=0, le=60)
+    """How often everything is told, changed or not."""
+    forget_after_s: float = Field(default=3.5, gt=0)
+    """A gateway not heard for so long has no load any more."""
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> Self:
+        if (self.redis is None) == (self.bind is None):
+            raise ValueError("give either redis, or bind and peers")
+        if self.redis is not None and self.peers:
+            raise ValueError("peers belong to bind; over redis gateways find each other")
+        if self.bind is not None and not self.peers:
+            raise ValueError("bind needs peers: where the other gateways publish")
+        if self.forget_after_s <= self.heartbeat_s:
+            raise ValueError("forget_after_s must be longer than heartbeat_s")
+        return self
+
+
+class ScaleSection(Section):
+    """Several gateways in front of the same workers."""
+
+    sync: SyncSection | None = None
+    """None: each goes by its own load alone."""

@@ -1,0 +1,113 @@
+"""Gateway to gateway over the publish/subscribe of a Redis or Valkey server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from radixway.config import ConfigError
+from radixway.scale.load_sync.transport import Hear
+
+log = logging.getLogger(__name__)
+
+_UNSENT_MESSAGES = 256
+"""While the server is away or slow; after that the oldest go, which the next full message makes good."""
+_PAUSES_S = (0.1, 5.0)
+"""Before a server that is away is tried again: the first, and the longest they double up to."""
+_CONNECT_S = 2.0
+_CLOSE_S = 0.5
+
+
+class RedisTransport:
+    """One task publishes, one listens; each comes back by itself when the server does."""
+
+    name = "redis"
+
+    def __init__(self, url: str, channel: str, silence_s: float) -> None:
+        """`silence_s`: hearing nothing for so long, our own messages included, is a broken connection."""
+        self._url = url
+        self._channel = channel
+        self._silence_s = silence_s
+        self._unsent: deque[bytes] = deque(maxlen=_UNSENT_MESSAGES)
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._publishing: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._problems: dict[str, str] = {}
+
+    @property
+    def problem(self) -> str | None:
+        return next(iter(self._problems.values()), None)
+
+    async def open(self, hear: Hear) -> None:
+        try:
+            await self._connect().aclose()
+        except ValueError as error:
+            raise ConfigError(f"scale.sync.redis: {error}") from None
+        loop = asyncio.get_running_loop()
+        self._publishing = loop.create_task(self._keep("publishing", self._publish))
+        self._listening = loop.create_task(self._keep("listening", lambda: self._listen(hear)))
+
+    def send(self, message: bytes) -> None:
+        self._unsent.append(message)
+        self._wake.set()
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        tasks = [task for task in (self._publishing, self._listening) if task is not None]
+        if self._publishing is not None and not self._problems:
+            await asyncio.wait([self._publishing], timeout=_CLOSE_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _connect(self) -> Redis:
+        return Redis.from_url(
+            self._url,
+            socket_connect_timeout=_CONNECT_S,
+            socket_timeout=self._silence_s,
+            retry=Retry(NoBackoff(), 0),
+        )
+
+    async def _keep(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` until it ends, again and again when the server breaks off."""
+        pause_s = _PAUSES_S[0]
+        while True:
+            try:
+                await work()
+                return
+            except (RedisError, OSError) as error:
+                if what not in self._problems:
+                    log.warning("load sync: %s over redis: %s", what, error)
+                    pause_s = _PAUSES_S[0]
+                self._problems[what] = f"{what}: {error or type(error).__name__}"
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSES_S[1])
+
+    async def _publish(self) -> None:
+        async with self._connect() as redis:
+            await redis.ping()
+            self._problems.pop("publishing", None)
+            while not self._closing or self._unsent:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._unsent:
+                    await redis.publish(self._channel, self._unsent.popleft())
+
+    async def _listen(self, hear: Hear) -> None:
+        async with self._connect() as redis, redis.pubsub() as pubsub:
+            await pubsub.subscribe(self._channel)
+            while True:
+                async with asyncio.timeout(self._silence_s):
+                    message = await pubsub.get_message(timeout=None)
+                self._problems.pop("listening", None)
+                if message is not None and message["type"] == "message":
+                    hear(message["data"])

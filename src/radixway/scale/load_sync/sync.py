@@ -1,0 +1,180 @@
+"""Keeps gateways' views of their workers together: tells what changed here, takes in what others say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from radixway.config import SyncSection
+from radixway.routing import Ledger, Registry, Worker
+from radixway.scale.load_sync.message import VERSION, BadMessage, Letters, Message
+from radixway.scale.load_sync.peers import Peers
+from radixway.scale.load_sync.transport import Transport
+from radixway.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class LoadSync:
+    """One gateway's part. A lease's step costs it a set's `add`; the rest happens between requests.
+
+    Workers whose load changed are told of together, `interval_s` after the first of them, and all workers
+    every `heartbeat_s`. A gateway that was not heard for `forget_after_s` has nothing in hand any more.
+    """
+
+    def __init__(
+        self,
+        config: SyncSection,
+        name: str,
+        registry: Registry,
+        ledger: Ledger,
+        transport: Transport,
+        metrics: Metrics,
+    ) -> None:
+        """`name`: what people at other gateways see of this one."""
+        self.id = secrets.token_hex(8)
+        self.name = name
+        self.on_news: list[Callable[[], None]] = []
+        """Called when another gateway's load has changed, or it is heard for the first time or forgotten."""
+        self._config = config
+        self._registry = registry
+        self._ledger = ledger
+        self._transport = transport
+        self._letters = Letters(config.key.get_secret_value() if config.key else None)
+        self.peers = Peers(self.id, config.forget_after_s)
+        self._changed: set[Worker] = set()
+        self._sequence = 0
+        self._send_soon: asyncio.TimerHandle | None = None
+        self._next_beat: asyncio.TimerHandle | None = None
+        self._sent, self._heard, self._bad = (
+            metrics.counter(f"radixway_load_sync_{kind}", text)
+            for kind, text in (
+                ("sent", "Messages sent to the other gateways"),
+                ("heard", "Messages heard from other gateways"),
+                ("bad", "Messages that no gateway of our version and key can have sent"),
+            )
+        )
+        metrics.gauge("radixway_load_sync_peers", "Other gateways heard of late", lambda: len(self.peers))
+        metrics.gauge(
+            "radixway_load_sync_up",
+            "1 unless it is known that nothing gets through",
+            lambda: float(self._transport.problem is None),
+        )
+        metrics.gauge(
+            "radixway_in_flight_elsewhere",
+            "Requests at our workers from other gateways",
+            lambda: sum(worker.load.elsewhere.requests for worker in registry),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Tell and listen; at the end say good-bye: a full message without anything in hand.
+
+        Raises ConfigError for what can never work.
+        """
+        await self._transport.open(self.hear)
+        self._ledger.on_step = self._note
+        self._registry.on_add.append(self._adopt)
+        self._beat()
+        try:
+            yield
+        finally:
+            self._ledger.on_step = None
+            self._registry.on_add.remove(self._adopt)
+            for timer in (self._send_soon, self._next_beat):
+                if timer is not None:
+                    timer.cancel()
+            self._send((), full=True)
+            await self._transport.close()
+
+    def hear(self, data: bytes) -> None:
+        """A message has come. A bad one is counted and nothing else."""
+        try:
+            message = self._letters.read(data)
+        except BadMessage as error:
+            self._bad.inc()
+            log.debug("load sync: %s", error)
+            return
+        if message.gateway == self.id:
+            return
+        self._heard.inc()
+        is_new = message.gateway not in self.peers
+        changed = self.peers.hear(message, self._ledger.clock())
+        self._apply(changed)
+        if is_new and message.gateway in self.peers:
+            log.info("load sync: gateway %s (%s) is there", message.name, message.gateway)
+            self._changed.update(self._registry)  # it need not wait for the next heartbeat
+            self._schedule()
+        if changed or is_new:
+            self._tell_news()
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        now, problem = self._ledger.clock(), self._transport.problem
+        return {
+            "gateway": self.id,
+            "over": self._transport.name,
+            "state": "down" if problem else "ok" if len(self.peers) else "alone",
+            "problem": problem,
+            "peers": [
+                {
+                    "gateway": peer.id,
+                    "name": peer.name,
+                    "heard_s_ago": round(now - peer.heard_at, 3),
+                    "messages": peer.messages,
+                    "missed": peer.missed,
+                    "in_flight": peer.requests,
+                }
+                for peer in self.peers
+            ],
+        }
+
+    def _note(self, worker: Worker) -> None:
+        self._changed.add(worker)
+        if self._send_soon is None:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._send_soon is None:
+            loop = asyncio.get_running_loop()
+            self._send_soon = loop.call_later(self._config.interval_s, self._send_changed)
+
+    def _send_changed(self) -> None:
+        self._send_soon = None
+        changed, self._changed = self._changed, set()
+        self._send(changed, full=False)
+
+    def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next_beat = loop.call_later(self._config.heartbeat_s, self._beat)
+        self._send(self._registry, full=True)
+        known = len(self.peers)
+        self._apply(self.peers.forget_silent(self._ledger.clock()))
+        if len(self.peers) != known:
+            log.warning("load sync: %d gateways are not heard any more", known - len(self.peers))
+            self._tell_news()
+
+    def _send(self, workers: Iterable[Worker], *, full: bool) -> None:
+        shares = {worker.url: worker.load.share() for worker in workers if worker.load.total}
+        message = Message(VERSION, self.id, self.name, self._sequence, full, shares)
+        self._sequence += 1
+        self._transport.send(self._letters.write(message))
+        self._sent.inc()
+
+    def _apply(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            worker = self._registry.get(url)
+            if worker is not None:
+                self._ledger.hear(worker, self.peers.elsewhere(url))
+
+    def _adopt(self, worker: Worker) -> None:
+        """A worker that others may have used for long."""
+        self._ledger.hear(worker, self.peers.elsewhere(worker.url))
+
+    def _tell_news(self) -> None:
+        for tell in self.on_news:
+            tell()
