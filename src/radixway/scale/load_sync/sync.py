@@ -50,6 +50,7 @@ class LoadSync:
         self._sequence = 0
         self._send_soon: asyncio.TimerHandle | None = None
         self._next_beat: asyncio.TimerHandle | None = None
+        self._beaten_at = ledger.clock()
         self._sent, self._heard, self._bad = (
             metrics.counter(f"radixway_load_sync_{kind}", text)
             for kind, text in (
@@ -152,8 +153,11 @@ class LoadSync:
         loop = asyncio.get_running_loop()
         self._next_beat = loop.call_later(self._config.heartbeat_s, self._beat)
         self._send(self._registry, full=True)
-        known = len(self.peers)
-        self._apply(self.peers.forget_silent(self._ledger.clock()))
+        now, known = self._ledger.clock(), len(self.peers)
+        late, self._beaten_at = now - self._beaten_at > 2 * self._config.heartbeat_s, now
+        if late:
+            return  # we ourselves were asleep, and what others said meanwhile is still to be read
+        self._apply(self.peers.forget_silent(now))
         if len(self.peers) != known:
             log.warning("load sync: %d gateways are not heard any more", known - len(self.peers))
             self._tell_news()
