@@ -87,6 +87,25 @@ async def test_two_gateways_share_four_workers_evenly(four_workers, ways):
         await asyncio.gather(*asked)
 
 
+async def test_limits_per_worker_hold_for_all_gateways_together(four_workers, ways):
+    sections = [{"routing": {"max_in_flight_per_worker": 1}, "scale": {"sync": way}} for way in ways]
+    async with running_gateway(*four_workers.urls, **sections[0]) as one:
+        async with running_gateway(*four_workers.urls, **sections[1]) as two:
+            await until(two, lambda: len(two.gateway.load_sync.peers) == 1)
+            asked = [asyncio.create_task(one.chat()) for _ in range(4)]
+            for _ in asked:
+                await four_workers.next()
+            await until_load(two, 4)
+            mine = asyncio.create_task(two.chat())
+            async with asyncio.timeout(10):
+                while two.gateway.metrics.registry.get_sample_value("radixway_queued") != 1:
+                    await two.get("/health")
+            assert four_workers.asked.empty()
+            four_workers.go.set()  # ends those of the other gateway, and that makes room here
+            assert (await mine)[0] == 200
+            await asyncio.gather(*asked)
+
+
 async def test_health_listing_and_metrics_tell_of_the_other(four_workers, ways):
     async with two_gateways(four_workers, ways) as (one, two):
         asked = asyncio.create_task(one.chat())

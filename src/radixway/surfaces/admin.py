@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
