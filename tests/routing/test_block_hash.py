@@ -23,6 +23,24 @@ def test_names_are_chained_as_dynamo_chains_them(tokens, block_size):
     assert token_blocks(pack_tokens(tokens), block_size) == expected
 
 
+DYNAMO = [  # (adapter, namespace) and `compute_block_hash_for_seq(range(40), 16, …)` of ai-dynamo-runtime 1.6.1
+    (None, None, [15310707395893867146, 15292316782987903195]),
+    ("a", None, [13515555613885636154, 1984712202812830800]),
+    ("adapter-one", None, [10772723544285644753, 1302365241550302366]),
+    (None, "s", [10918622510783919058, 9541202052620651482]),
+    ("a", "s", [10359633570180259448, 4254834310034089626]),
+]
+
+
+@pytest.mark.parametrize(("lora", "salt", "locals_"), DYNAMO)
+def test_blocks_are_hashed_as_dynamos_runtime_hashes_them(lora, salt, locals_):
+    seed = namespace_seed(lora, salt)
+    first, second = pack_tokens(range(16)), pack_tokens(range(16, 32))
+    assert token_blocks(first, 16, seed) + token_blocks(second, 16, seed) == locals_
+    chained = xxhash.xxh3_64_intdigest(struct.pack("<QQ", *locals_), 1337)
+    assert token_blocks(first + second, 16, seed) == [locals_[0], chained]
+
+
 @given(TOKENS, st.integers(1, 9), st.integers(0, 8))
 def test_a_chain_can_be_continued_from_any_of_its_names(tokens, block_size, at):
     packed = pack_tokens(tokens)

@@ -5,9 +5,11 @@ ours agree on a block's name::
 
     local[i]  = XXH3-64(tokens of block i as little-endian uint32, seed)
     name[0]   = local[0]
-    name[i]   = XXH3-64(little-endian uint64 name[i - 1] · little-endian uint64 local[i], seed)
+    name[i]   = XXH3-64(little-endian uint64 name[i - 1] · little-endian uint64 local[i], 1337)
 
-The seed is 1337. Where a LoRA adapter or a cache salt keeps prefixes apart, it is made from them instead.
+The seed is 1337, and where a LoRA adapter or a cache salt keeps prefixes apart::
+
+    seed      = 1337 + XXH3-64(adapter's name, 0) + XXH3-64(salt, 1)  modulo 2**64
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ _TOKEN_BYTES = 4
 
 def namespace_seed(lora: str | None = None, cache_salt: str | None = None) -> int:
     """The seed under which the blocks of this adapter and this salt are named."""
-    if not lora and not cache_salt:
-        return _SEED
-    return xxh3_64_intdigest(f"{lora or ''}\0{cache_salt or ''}".encode(), _SEED)
+    seed = _SEED
+    if lora:
+        seed += xxh3_64_intdigest(lora.encode(), 0)
+    if cache_salt:
+        seed += xxh3_64_intdigest(cache_salt.encode(), 1)
+    return seed % 2**64
 
 
 def pack_tokens(tokens: Sequence[int]) -> bytes:
@@ -49,7 +54,7 @@ def token_blocks(
     digest = xxh3_64_intdigest
     for at in range(0, len(packed) - width + 1, width):
         local = digest(packed[at : at + width], seed)
-        parent = local if parent is None else digest(_pair(parent, local), seed)
+        parent = local if parent is None else digest(_pair(parent, local), _SEED)
         add(parent)
     return names
 

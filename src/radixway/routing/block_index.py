@@ -157,8 +157,8 @@ class BlockIndex:
         self._assumed_blocks = assumed_blocks
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
-        self._twice: dict[tuple[int, Tier], set[int]] = {}
-        """Blocks of which a worker holds a second copy in one tier."""
+        self._more: dict[tuple[int, Tier], dict[int, int]] = {}
+        """How many copies beyond the first a worker holds in one tier, of blocks of which it holds several."""
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         """When something was predicted, and of which slot."""
@@ -200,33 +200,36 @@ class BlockIndex:
         self._workers[slot].capacity = max(1, capacity or self._assumed_blocks)
 
     def stored(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
-        """The worker holds `blocks` now. One that it held already has two copies there."""
+        """The worker holds a copy of each of `blocks`, or one copy more."""
         layer, bit, shared = self._tiers[tier], 1 << slot, self._masks.setdefault
         held = layer.get
         for block in blocks:
             mask = held(block, 0)
             if mask & bit:
-                self._twice.setdefault((slot, tier), set()).add(block)
+                more = self._more.setdefault((slot, tier), {})
+                more[block] = more.get(block, 0) + 1
             else:
                 layer[block] = shared(mask | bit, mask | bit)
 
     def removed(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
         """One copy of each of `blocks` is gone; blocks that it did not hold are passed over."""
         layer, bit = self._tiers[tier], 1 << slot
-        twice = self._twice.get((slot, tier), ())
+        more = self._more.get((slot, tier), {})
         for block in blocks:
             mask = layer.get(block, 0)
             if not mask & bit:
                 continue
-            if block in twice:
-                self._twice[slot, tier].discard(block)
+            if block in more:
+                more[block] -= 1
+                if not more[block]:
+                    del more[block]
             else:
                 self._drop(layer, block, mask & ~bit)
 
     def clear(self, slot: int) -> None:
         """Nothing is known of what the worker holds."""
         for tier, layer in zip(Tier, self._tiers, strict=True):
-            self._twice.pop((slot, tier), None)
+            self._more.pop((slot, tier), None)
             self._wipe(layer, slot)
         self._wipe(self._guessed, slot)
         worker = self._workers[slot]
@@ -280,8 +283,9 @@ class BlockIndex:
             guesses = worker.assumed.stamps.keys() | worker.predicted.stamps.keys()
             assert supposed == guesses, "a worker's guesses are not those in the index"
             assert len(worker.assumed.stamps) <= worker.capacity, "more is assumed than the worker can hold"
-        for (slot, tier), blocks in self._twice.items():
-            assert blocks <= self.held(slot, tier), "a second copy of a block that is not held"
+        for (slot, tier), more in self._more.items():
+            assert more.keys() <= self.held(slot, tier), "a second copy of a block that is not held"
+            assert all(copies > 0 for copies in more.values()), "no copies, and yet counted"
 
     def _expire(self, than: float) -> None:
         """Let go of predictions that are older."""
