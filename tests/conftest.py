@@ -5,9 +5,7 @@ import socket
 import pytest
 
 
-@pytest.fixture
-def free_port() -> int:
-    """A port of which the next one is free too, a moment ago."""
+def _find_port() -> int:
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -17,3 +15,17 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of which the next one is free too, a moment ago."""
+    return _find_port()
+
+
+@pytest.fixture
+def other_free_port(free_port: int) -> int:
+    """One more, of which the next one is free too."""
+    while abs((port := _find_port()) - free_port) < 2:
+        pass
+    return port

@@ -17,11 +17,13 @@ from radixway.pipeline import Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
+    KvEventsState,
     PromptReader,
     Registry,
     Reservations,
     Selector,
 )
+from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
 from radixway.surfaces import (
     AdminAccess,
@@ -59,6 +61,7 @@ class Gateway:
         self.config = config
         self.registry = Registry()
         self.metrics = Metrics()
+        self.kv_event_counts = KvEventCounts()
         self.journals = JournalBook(config.telemetry.journal_capacity)
         self.traffic = Traffic()
         self._middlewares = load_middlewares(
@@ -99,6 +102,9 @@ class Gateway:
         health.on_silence.append(transport.break_stuck)
         selector = Selector(config.routing)
         self.registry.on_add.append(selector.enroll)
+        kv_events = self.kv_events = KvEvents(
+            self.registry, selector.index, config.routing.block_size, self.kv_event_counts
+        )
         self.registry.on_remove.append(selector.forget)
         prompts = PromptReader(config.routing)
         dispatch = Dispatch(self.registry, selector, prompts, transport, health, self.metrics, config.routing)
@@ -132,6 +138,7 @@ class Gateway:
         finally:
             reservations.close()
             await health.close()
+            await kv_events.close()
             await transport.close()
 
     def stopping(self) -> None:
@@ -156,6 +163,20 @@ class Gateway:
             "Circuit breakers: 0 closed, 0.5 half-open, 1 open",
             "worker",
             lambda: [(worker.name, _OPENNESS[worker.breaker.state(time.monotonic())]) for worker in workers],
+        )
+        counts = self.kv_event_counts
+        self.metrics.counters("radixway_kv_events", "KV events heard from workers", "kind", counts.events)
+        self.metrics.counters(
+            "radixway_kv_event_incidents", "What befell the streams of KV events", "kind", counts.incidents
+        )
+        self.metrics.gauges(
+            "radixway_kv_event_workers",
+            "Workers by the state of their KV events",
+            "state",
+            lambda: [
+                (state.value, sum(worker.kv_events.state is state for worker in workers))
+                for state in KvEventsState
+            ],
         )
 
 

@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -29,6 +30,7 @@ _RESTART_AFTER_S = (1.0, 60.0)
 _LIVED_S = 60.0
 """An engine that lived as long begins with the first pause again."""
 _STOP_WITHIN_S = 10.0
+_LONGEST_SOCKET_PATH = 100
 
 
 class EngineKilled(Exception):
@@ -66,7 +68,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
-    engine = _EngineProcess(engine_port, config_file, model)
+    engine = _EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSection(url=engine.url))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
@@ -103,7 +105,8 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
 class _EngineProcess:
     """The embedded engine in a process and session of its own, so that we decide when it stops."""
 
-    def __init__(self, port: int, config_file: Path | None, model: str | None) -> None:
+    def __init__(self, port: int, config_file: Path | None, model: str | None, *, publish: bool) -> None:
+        """`publish`: have it publish KV events for this process alone; else as it is configured."""
         self.url = f"http://127.0.0.1:{port}"
         self.failed_start: int | None = None
         self._command = [
@@ -121,6 +124,10 @@ class _EngineProcess:
             self._command += ["--config", str(config_file)]
         if model is not None:
             self._command += ["--model", model]
+        self._sockets = TemporaryDirectory(prefix="radixway-")  # nobody else may enter it
+        if publish:
+            for what in ("endpoint", "replay-endpoint"):
+                self._command += [f"--kv-events-{what}", _endpoint(Path(self._sockets.name, what))]
         self._process: asyncio.subprocess.Process | None = None
         self._was_ready = False
         self._hurried = asyncio.Event()
@@ -150,6 +157,10 @@ class _EngineProcess:
 
     async def stop(self) -> None:
         """Ask it to finish and leave, then insist."""
+        with self._sockets:
+            await self._end()
+
+    async def _end(self) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -219,6 +230,11 @@ async def _greet(url: str) -> None:
 
 def _fields(step: dict[str, Any]) -> str:
     return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
+
+
+def _endpoint(path: Path) -> str:
+    """A socket at that path, or at an ephemeral port where paths are too long for sockets."""
+    return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"
 
 
 def _next_free_port(port: int) -> int:

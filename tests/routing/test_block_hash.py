@@ -23,7 +23,7 @@ def test_names_are_chained_as_dynamo_chains_them(tokens, block_size):
     assert token_blocks(pack_tokens(tokens), block_size) == expected
 
 
-DYNAMO = [  # (adapter, namespace) and `compute_block_hash_for_seq(range(40), 16, …)` of ai-dynamo-runtime 1.6.1
+DYNAMO = [  # adapter, namespace, `compute_block_hash_for_seq(range(40), 16, …)` of ai-dynamo-runtime 1.6.1
     (None, None, [15310707395893867146, 15292316782987903195]),
     ("a", None, [13515555613885636154, 1984712202812830800]),
     ("adapter-one", None, [10772723544285644753, 1302365241550302366]),

@@ -1,6 +1,7 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
 from radixway.config.engine import EngineConfig
+from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import (
     AnyPolicy,
     ExpectedTimePolicy,
@@ -39,6 +40,7 @@ __all__ = [
     "HealthSection",
     "HedgeSection",
     "KvAwarePolicy",
+    "KvEventsSection",
     "LeastLoadedPolicy",
     "PipelineSection",
     "PowerOfTwoPolicy",

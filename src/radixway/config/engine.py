@@ -1,10 +1,11 @@
 """The `engine` section: which model the embedded engine runs, and how much of the machine it may take."""
 
-import re
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from radixway.config.kv_events import check_endpoint
 
 
 class EngineConfig(BaseModel):
@@ -89,12 +90,7 @@ class EngineConfig(BaseModel):
     @field_validator("kv_events_endpoint", "kv_events_replay_endpoint")
     @classmethod
     def _is_endpoint(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        address = re.fullmatch(r"ipc://.+|tcp://[^:]+:(\*|\d{1,5})|tcp://\[[^]]+\]:(\*|\d{1,5})", endpoint)
-        if address is None or any(port.isdigit() and int(port) > 65535 for port in address.groups("")):
-            raise ValueError(f"{endpoint!r} is no endpoint: give tcp://*:PORT, tcp://HOST:PORT or ipc://PATH")
-        return endpoint
+        return None if endpoint is None else check_endpoint(endpoint)
 
     @model_validator(mode="after")
     def _replays_what_is_published(self) -> Self:

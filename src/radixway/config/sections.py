@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr
 from yarl import URL
 
 from radixway.config.base import Section
+from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
 
@@ -95,6 +96,8 @@ class WorkerSection(Section):
     """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
+    kv_events: Literal["auto", "off"] | KvEventsSection = "auto"
+    """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
 
 
 class HealthSection(Section):

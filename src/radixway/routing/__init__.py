@@ -14,7 +14,7 @@ from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
 from radixway.routing.reservations import AlreadyReserved, Reservations
 from radixway.routing.selector import Choice, Selector
-from radixway.routing.worker import Findings, Worker, WorkerState
+from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
 
 __all__ = [
     "AlreadyReserved",
@@ -26,6 +26,8 @@ __all__ = [
     "Findings",
     "HealthMonitor",
     "Hedging",
+    "KvEventsState",
+    "KvEventsStatus",
     "Lease",
     "Ledger",
     "Limits",

@@ -158,7 +158,7 @@ class BlockIndex:
         self._predicted_s = predicted_s
         self._tiers: tuple[dict[int, int], ...] = ({}, {}, {})
         self._more: dict[tuple[int, Tier], dict[int, int]] = {}
-        """How many copies beyond the first a worker holds in one tier, of blocks of which it holds several."""
+        """Copies beyond the first that a worker holds in one tier."""
         self._guessed: dict[int, int] = {}
         self._predictions: deque[tuple[float, int]] = deque()
         """When something was predicted, and of which slot."""

@@ -18,6 +18,8 @@ class Registry:
         self.on_add: list[Callable[[Worker], None]] = []
         self.on_remove: list[Callable[[Worker], None]] = []
         self.on_state: list[Callable[[Worker], None]] = []
+        self.on_learn: list[Callable[[Worker], None]] = []
+        """Called when a worker says something new of itself."""
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(tuple(self._workers.values()))
@@ -65,6 +67,8 @@ class Registry:
         if worker.told != findings:
             worker.told = findings
             self._forget_candidates()
+            for tell in tuple(self.on_learn):
+                tell(worker)
 
     def candidates(self, model: str | None) -> tuple[Worker, ...]:
         """The ready workers that serve `model`, or any model when it is None.

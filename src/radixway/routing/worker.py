@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from time import monotonic
 from typing import Any
 
 from yarl import URL
 
-from radixway.config import WorkerSection
+from radixway.config import KvEventsSection, WorkerSection
 from radixway.routing.breaker import Breaker
 from radixway.routing.load import Load
 
@@ -26,6 +26,32 @@ class WorkerState(StrEnum):
     """Finishes what it has and gets nothing new."""
 
 
+class KvEventsState(StrEnum):
+    """How much of what a worker holds is known from its KV events."""
+
+    OFF = "off"
+    """It publishes none, or none that can be heard."""
+    CONNECTING = "connecting"
+    REPLAYING = "replaying"
+    """What was missed is being asked for."""
+    FOLLOWING = "following"
+    DEGRADED = "degraded"
+    """Too much was missed to know what it holds: routing goes by its own decisions meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvEventsStatus:
+    """What is heard from a worker's publishers."""
+
+    state: KvEventsState = KvEventsState.OFF
+    reason: str | None = None
+    last_batch: int | None = None
+    blocks: int = 0
+    """Blocks of the engine's own size that it holds."""
+    orphans: int = 0
+    """Blocks that it holds behind others that are not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What a worker tells of itself. None where it says nothing."""
@@ -33,6 +59,10 @@ class Findings:
     models: tuple[str, ...] | None = None
     kv_tokens: int | None = None
     max_batch_size: int | None = None
+    kv_events: KvEventsSection | None = None
+    """Where it publishes, as seen from here."""
+    kv_events_problem: str | None = None
+    """Why what it tells of its publisher is of no use here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +82,7 @@ class Worker:
     """Logical time of the selector's last choice of this worker; the least recent wins a tie."""
     slot: int = -1
     """Its place in the block index; the selector gives it one."""
+    kv_events: KvEventsStatus = KvEventsStatus()
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -104,5 +135,6 @@ class Worker:
             "in_flight_elsewhere": self.load.elsewhere.requests,
             "total": self.load.total,
             "breaker": self.breaker.state(monotonic()).value,
+            "kv_events": asdict(self.kv_events),
             "last_error": self.last_error,
         }

@@ -49,6 +49,7 @@ def admin_routes(
             "breakers": {
                 worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
             },
+            "kv_events": {worker.name: worker.kv_events.state.value for worker in registry},
         } | {name: report() for name, report in (reports or {}).items()}
 
     @router.get("/ready")

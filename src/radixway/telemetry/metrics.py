@@ -8,7 +8,7 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -111,7 +111,13 @@ class Metrics:
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
     ) -> None:
         """Publish numbers by a label whose values come and go; read when somebody scrapes."""
-        self.registry.register(_Gauges(name, text, label, values))
+        self.registry.register(_Read(GaugeMetricFamily, name, text, label, values))
+
+    def counters(
+        self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
+    ) -> None:
+        """Publish numbers that only grow, by a label; read when somebody scrapes."""
+        self.registry.register(_Read(CounterMetricFamily, name, text, label, values))
 
     def counter(self, name: str, text: str) -> Counter:
         """A counter of a room's own."""
@@ -127,16 +133,17 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gauges(Collector):
-    """A gauge whose children are made for each scrape."""
+class _Read(Collector):
+    """A gauge or counter whose children are made for each scrape."""
 
+    kind: type[GaugeMetricFamily | CounterMetricFamily]
     name: str
     text: str
     label: str
     values: Callable[[], Iterable[tuple[str, float]]]
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        family = GaugeMetricFamily(self.name, self.text, labels=[self.label])
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        family = self.kind(self.name, self.text, labels=[self.label])
         for label, value in self.values():
             family.add_metric([label], value)
         yield family

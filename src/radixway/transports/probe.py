@@ -8,12 +8,13 @@ import aiohttp
 import msgspec
 
 from radixway.routing import Findings, ProbeFailed, Worker
+from radixway.routing.kv_events import NotReachable, told_by
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.web import LoopDetected
 
 
 class HttpProbe:
-    """`/health` where there is one, `/v1/models` otherwise; capacity from SGLang's `/server_info`."""
+    """`/health` where there is one, `/v1/models` otherwise; capacity, KV events from `/server_info`."""
 
     def __init__(self, session: aiohttp.ClientSession, timeout_s: float) -> None:
         self._session = session
@@ -37,10 +38,16 @@ class HttpProbe:
         status, info = await self._get(worker, "/server_info")
         if status != 200 or not isinstance(info, dict):
             info = {}
+        try:
+            kv_events, problem = told_by(info, worker.url), None
+        except NotReachable as error:
+            kv_events, problem = None, str(error)
         return Findings(
             models=models,
             kv_tokens=_positive(info.get("max_total_num_tokens")),
             max_batch_size=_positive(info.get("max_running_requests")),
+            kv_events=kv_events,
+            kv_events_problem=problem,
         )
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:

@@ -28,6 +28,8 @@ class PublisherInfo:
     replay_endpoint: str | None
     topic: str
     format: EventsFormat
+    binds: bool
+    """Subscribers connect to `endpoint`; otherwise the publisher does, and somebody has to listen there."""
     published_batches: int
     dropped_batches: int
 
@@ -55,6 +57,7 @@ class Publisher:
         self._sequence = 0
         self._dropped = 0
         self._history = History(kept_batches)
+        self._binds = "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
         self._context = zmq.Context()
         self._replay: Replay | None = None
         try:
@@ -76,6 +79,7 @@ class Publisher:
             replay_endpoint=self._replay.endpoint if self._replay is not None else None,
             topic=self._topic,
             format=self._form,
+            binds=self._binds,
             published_batches=self._sequence - self._dropped,
             dropped_batches=self._dropped,
         )
@@ -104,9 +108,8 @@ class Publisher:
         socket.set_hwm(_UNSENT_MESSAGES)
         socket.linger = _LINGER_MS
         socket.ipv6 = "[" in endpoint
-        binds = "*" in endpoint or "::" in endpoint or endpoint.startswith("ipc://")
         try:
-            (socket.bind if binds else socket.connect)(endpoint)
+            (socket.bind if self._binds else socket.connect)(endpoint)
         except zmq.ZMQError as error:
             what = f"cannot publish KV events at {endpoint}: {reason(error)}"
             raise EngineError(f"{what}; give another kv_events_endpoint") from None

@@ -1,0 +1,188 @@
+"""The sockets of one publisher: subscribes, asks for replays, and tells the follower what it hears."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import zmq
+import zmq.asyncio
+from zmq.utils.monitor import recv_monitor_message
+
+from radixway.routing.kv_events.addresses import FeedAddress
+from radixway.routing.kv_events.follower import Follower
+from radixway.routing.kv_events.timing import Timing
+
+log = logging.getLogger(__name__)
+
+_END = b"\xff" * 8
+_AT_ONCE = 64
+"""Batches taken before others in the process get their turn."""
+_UNREAD_BATCHES = 100_000
+_HEARTBEAT_MS = 5_000
+_RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
+_RETRY_MOST_S = 60.0
+
+
+class Subscriber:
+    """One publisher's sockets, from `run` to its cancellation."""
+
+    def __init__(
+        self,
+        address: FeedAddress,
+        follower: Follower,
+        settle: Callable[[], None],
+        context: zmq.asyncio.Context,
+        replays: asyncio.Semaphore,
+        timing: Timing,
+    ) -> None:
+        """`settle`: called after the follower was told something. `replays`: how many may run at a time."""
+        self._address = address
+        self._follower = follower
+        self._settle = settle
+        self._context = context
+        self._replays = replays
+        self._timing = timing
+        self._replaying: asyncio.Task[None] | None = None
+        self._away: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Follow until cancelled. Ends early only if the endpoint cannot be used."""
+        try:
+            with self._context.socket(zmq.SUB) as socket:
+                await self._follow(socket)
+        except zmq.ZMQError as error:
+            what = zmq.strerror(error.errno or 0)
+            self._lose(f"cannot listen at {self._address.endpoint}: {what}")
+        except Exception as error:
+            log.exception("following %s met a defect of the gateway", self._address.endpoint)
+            self._lose(f"following it failed: {error}")
+        finally:
+            if self._away is not None:
+                self._away.cancel()
+            if self._replaying is not None:
+                self._replaying.cancel()
+                await asyncio.gather(self._replaying, return_exceptions=True)
+
+    def verify(self) -> None:
+        """Ask whether what was heard is all there is, or again for what could not be had."""
+        self._told(self._follower.retry)
+        self._told(self._follower.verify)
+
+    async def _follow(self, socket: zmq.asyncio.Socket) -> None:
+        self._prepare(socket)
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        with socket.get_monitor_socket(events) as monitor:
+            try:
+                (socket.bind if self._address.binds else socket.connect)(self._address.endpoint)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._watch(monitor))
+                    tasks.create_task(self._listen(socket))
+            finally:
+                socket.disable_monitor()
+
+    def _prepare(self, socket: zmq.asyncio.Socket) -> None:
+        socket.linger = 0
+        socket.rcvhwm = _UNREAD_BATCHES
+        socket.ipv6 = "[" in self._address.endpoint
+        socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MOST_MS
+        socket.heartbeat_ivl, socket.heartbeat_timeout = _HEARTBEAT_MS, 3 * _HEARTBEAT_MS
+        socket.subscribe(self._address.topic)
+
+    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
+        """Notice when the publisher comes and goes."""
+        while True:
+            event = (await recv_monitor_message(monitor))["event"]
+            if self._away is not None:
+                self._away.cancel()
+                self._away = None
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._told(self._follower.connected)
+            else:
+                loop = asyncio.get_running_loop()
+                why = f"its publisher has been away for {self._timing.away_s:g} s"
+                self._away = loop.call_later(self._timing.away_s, self._lose, why)
+
+    def _lose(self, reason: str) -> None:
+        self._told(lambda: self._follower.lose(reason))
+
+    async def _listen(self, socket: zmq.asyncio.Socket) -> None:
+        is_new = True
+        while True:
+            if not await socket.poll(int(self._timing.quiet_s * 1000)):
+                if is_new:
+                    self._told(self._follower.verify)
+                is_new = False
+                continue
+            is_new = True
+            with suppress(zmq.Again):
+                for _ in range(_AT_ONCE):
+                    self._hear(await socket.recv_multipart(zmq.NOBLOCK))
+            self._told()
+            await asyncio.sleep(0)
+
+    def _hear(self, frames: list[bytes]) -> None:
+        """`[topic][number, 8 bytes big-endian][payload]`."""
+        if len(frames) < 2 or len(frames[-2]) != 8:
+            log.warning("a message at %s is no batch of KV events", self._address.endpoint)
+            return
+        self._follower.live(int.from_bytes(frames[-2], "big"), frames[-1])
+
+    def _told(self, tell: Callable[[], None] | None = None) -> None:
+        """Tell the follower something, and do what follows."""
+        if tell is not None:
+            tell()
+        self._settle()
+        if self._follower.asked is not None and (self._replaying is None or self._replaying.done()):
+            replay = self._replay_until_settled()
+            self._replaying = asyncio.get_running_loop().create_task(replay, name="KV events replay")
+
+    async def _replay_until_settled(self) -> None:
+        follower, pause_s = self._follower, self._timing.retry_s
+        while (start := follower.asked) is not None:
+            await self._replay(start, follower.attempt)
+            self._settle()
+            if follower.worth_retrying and follower.asked is None:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _RETRY_MOST_S)
+                follower.retry()
+
+    async def _replay(self, start: int, attempt: int) -> None:
+        """Ask for all batches from `start` on."""
+        follower, timing = self._follower, self._timing
+        endpoint = self._address.replay_endpoint
+        assert endpoint is not None
+        async with self._replays:
+            clock = asyncio.get_running_loop().time
+            last_moment = clock() + timing.replay_s
+            with self._context.socket(zmq.DEALER) as socket:
+                socket.linger, socket.rcvhwm, socket.ipv6 = 0, 0, "[" in endpoint
+                try:
+                    socket.connect(endpoint)
+                    async with asyncio.timeout(timing.silent_s) as patience:
+                        await socket.send_multipart((b"", start.to_bytes(8, "big")))
+                        while follower.attempt == attempt:
+                            answer = await socket.recv_multipart()
+                            if self._take(attempt, answer):
+                                return
+                            patience.reschedule(min(clock() + timing.silent_s, last_moment))
+                except TimeoutError:
+                    follower.replay_failed(attempt, f"{endpoint} did not replay what was missed in time")
+                except zmq.ZMQError as error:
+                    what = zmq.strerror(error.errno or 0)
+                    follower.replay_failed(attempt, f"no replay from {endpoint}: {what}")
+
+    def _take(self, attempt: int, answer: list[Any]) -> bool:
+        """`[envelope …][number][payload]`, with or without a topic before the number; True at the end."""
+        if len(answer) < 2 or len(answer[-2]) != 8:
+            log.warning("an answer from %s is no batch of KV events", self._address.replay_endpoint)
+            return False
+        number, payload = answer[-2:]
+        if number == _END:
+            self._follower.replay_ended(attempt)
+            return True
+        self._follower.replayed(attempt, int.from_bytes(number, "big"), payload)
+        return False

@@ -1,0 +1,245 @@
+"""From the bytes of a batch to its events, whichever engine and version wrote them.
+
+A batch is a MessagePack array `[seconds, events, rank?]`. An event is a map with its name under `type` (vLLM
+0.24 and later, SGLang since September 2026) or an array with its name first. What is not known is passed
+over: keys, slots at the end, whole events. An event that cannot be read does not take its batch with it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+
+from radixway.routing.block_index import Tier
+
+_LOW_64_BITS = 2**64 - 1
+
+_TIERS = {
+    None: Tier.DEVICE,
+    "GPU": Tier.DEVICE,
+    "DEVICE": Tier.DEVICE,
+    "CPU": Tier.HOST,
+    "CPU_PINNED": Tier.HOST,
+    "CPU_TIER1": Tier.HOST,
+    "CPU_TIER2": Tier.DISK,
+    "DISK": Tier.DISK,
+    "NVME": Tier.DISK,
+    "STORAGE": Tier.DISK,
+}
+"""Media that belong to one worker. What several share (`EXTERNAL`, `REMOTE` …) says nothing of any."""
+
+_MAIN_ATTENTION = (None, "full_attention", "mla_attention", "sink_full_attention")
+"""Kinds of KV cache groups whose blocks are a prefix; those of the others are windows or states."""
+
+NumberOrBytes: TypeAlias = int | bytes
+
+
+@dataclass(slots=True)
+class Stored:
+    """Consecutive blocks that the engine holds now.
+
+    `tokens` are those of all of them, packed (4 bytes each); empty where the engine only says that blocks it
+    has told of before are now in another tier too.
+    """
+
+    hashes: list[int]
+    """The engine's own names, 64 bits."""
+    parent: int | None
+    """The block before the first one; None where a sequence begins."""
+    tokens: bytes
+    block_size: int
+    tier: Tier
+    group: int | None = None
+    lora: str | None = None
+    salt: str | None = None
+    """Of a sequence's beginning; later blocks inherit it along their parents."""
+    marks: dict[int, bytes] = field(default_factory=dict)
+    """By block, whatever else its hash was made from: images, for instance."""
+
+
+@dataclass(slots=True)
+class Removed:
+    """One copy of each of these blocks is gone from a tier."""
+
+    hashes: list[int]
+    tier: Tier
+    group: int | None = None
+
+
+@dataclass(slots=True)
+class Cleared:
+    """The engine holds nothing any more."""
+
+
+Event: TypeAlias = Stored | Removed | Cleared
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a batch says."""
+
+    rank: int | None
+    """The data-parallel rank that it comes from, if it tells."""
+    events: list[Event] = field(default_factory=list)
+    ignored: int = 0
+    """Events that speak of other things than a worker's own prefixes."""
+    unreadable: int = 0
+
+
+class UnreadableBatch(ValueError):
+    """The bytes are no batch of events."""
+
+
+class _Stored(msgspec.Struct, tag="BlockStored"):
+    block_hashes: list[NumberOrBytes]
+    parent_block_hash: NumberOrBytes | None
+    token_ids: list[int]
+    block_size: int
+    lora_id: Any = None
+    medium: Any = None
+    lora_name: Any = None
+    extra_keys: Any = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: Any = None
+    locality: Any = None
+    cache_salt: Any = None
+
+
+class _StoredArray(_Stored, tag="BlockStored", array_like=True):
+    """vLLM's order. SGLang's ends with `medium`, or with a map of what it has beyond it."""
+
+
+class _Removed(msgspec.Struct, tag="BlockRemoved"):
+    block_hashes: list[NumberOrBytes]
+    medium: Any = None
+    group_idx: int | None = None
+    locality: Any = None
+
+
+class _RemovedArray(_Removed, tag="BlockRemoved", array_like=True):
+    pass
+
+
+class _Cleared(msgspec.Struct, tag="AllBlocksCleared"):
+    pass
+
+
+class _ClearedArray(_Cleared, tag="AllBlocksCleared", array_like=True):
+    pass
+
+
+class _Batch(msgspec.Struct, array_like=True):
+    ts: float
+    events: list[msgspec.Raw]
+    rank: Any = None
+
+
+_read_batch = msgspec.msgpack.Decoder(_Batch).decode
+_read_map = msgspec.msgpack.Decoder(_Stored | _Removed | _Cleared).decode
+_read_array = msgspec.msgpack.Decoder(_StoredArray | _RemovedArray | _ClearedArray).decode
+_canonical = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+def decode_batch(payload: bytes) -> Batch:
+    """Raises UnreadableBatch if the payload as a whole is no batch."""
+    try:
+        raw = _read_batch(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableBatch(str(error)) from None
+    batch = Batch(raw.rank if isinstance(raw.rank, int) else None)
+    for one in raw.events:
+        try:
+            event = _decode_event(bytes(one))
+        except (
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            RecursionError,
+            ValueError,
+            OverflowError,
+            TypeError,
+        ):
+            batch.unreadable += 1
+            continue
+        if event is None:
+            batch.ignored += 1
+        else:
+            batch.events.append(event)
+    return batch
+
+
+def speaks_of_clearing(payload: bytes) -> bool:
+    """Whether a batch may hold a `Cleared`, without decoding it."""
+    return b"AllBlocksCleared" in payload
+
+
+def _decode_event(raw: bytes) -> Event | None:
+    """None: nothing that concerns the worker's own prefixes."""
+    is_map = raw[0] & 0xF0 == 0x80 or raw[0] in (0xDE, 0xDF)
+    told = _read_map(raw) if is_map else _read_array(raw)
+    if isinstance(told, _Cleared):
+        return Cleared()
+    extras: Mapping[str, Any] = {}
+    if isinstance(told, _Stored):  # in SGLang's arrays a map stands in the slot after the last one it fills
+        extras = next((slot for slot in (told.medium, told.lora_name) if isinstance(slot, dict)), extras)
+    medium = None if isinstance(told.medium, dict) else told.medium
+    tier = _TIERS.get(medium if medium is None else str(medium).upper())
+    if tier is None or told.locality not in (None, "LOCAL"):
+        return None
+    hashes = [_number(name) for name in told.block_hashes]
+    if isinstance(told, _Removed):
+        return Removed(hashes, tier, told.group_idx)
+    if told.kv_cache_spec_kind not in _MAIN_ATTENTION:
+        return None
+    return _stored(told, extras, hashes, tier)
+
+
+def _stored(told: _Stored, extras: Mapping[str, Any], hashes: list[int], tier: Tier) -> Stored:
+    if told.token_ids and len(told.token_ids) != len(hashes) * told.block_size:
+        raise ValueError("its tokens do not fill its blocks")
+    event = Stored(
+        hashes=hashes,
+        parent=None if told.parent_block_hash is None else _number(told.parent_block_hash),
+        tokens=array("I", told.token_ids).tobytes(),
+        block_size=told.block_size,
+        tier=tier,
+        group=told.group_idx,
+        lora=_adapter(told, extras),
+        salt=_text(told.cache_salt) or _text(extras.get("cache_salt")),
+    )
+    if told.extra_keys:
+        _read_extra_keys(event, told.extra_keys)
+    return event
+
+
+def _read_extra_keys(event: Stored, extra_keys: list[list[Any] | None]) -> None:
+    """By block, what beside tokens and parent its hash was made from: adapter, salt, whatever else."""
+    for at, keys in enumerate(extra_keys):
+        others = [key for key in keys or () if key != event.lora]
+        if at == 0 and event.parent is None:
+            texts = [key for key in others if isinstance(key, str)]
+            event.salt = event.salt or "\0".join(texts) or None
+            others = [key for key in others if not isinstance(key, str)]
+        if others:
+            event.marks[at] = _canonical(others)
+
+
+def _adapter(told: _Stored, extras: Mapping[str, Any]) -> str | None:
+    """The adapter's name; old engines tell only a number, which no request's adapter is called."""
+    name = _text(told.lora_name) or _text(extras.get("lora_name"))
+    return name or (f"adapter {told.lora_id}" if told.lora_id else None)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(name: NumberOrBytes) -> int:
+    """Signed, unsigned or 32 bytes: the low 64 bits, as vLLM shortens its own."""
+    if isinstance(name, bytes):
+        return int.from_bytes(name[-8:], "big")
+    return name & _LOW_64_BITS

@@ -1,0 +1,174 @@
+"""Whatever is lost on the way, the index ends as the union of what the workers truly hold."""
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kv_publishers import CachingEngine, sglang_array, vllm_array
+from radixway.routing import BlockIndex, KvEventsState, Tier
+from radixway.routing.block_hash import pack_tokens, token_blocks
+from radixway.routing.kv_events import Following, KvEventCounts
+
+SIZE = 4
+WORKERS = 3
+ENGINE_SIZES = (4, 1, 8)
+FORMS = (dict, sglang_array, vllm_array)
+MEDIA = {"GPU": Tier.DEVICE, "CPU": Tier.HOST, "DISK": Tier.DISK}
+PROMPTS = [
+    tuple(range(100 * family, 100 * family + 8)) + tuple(range(tail, tail + 8))
+    for family in range(3)
+    for tail in (0, 50)
+]
+
+
+class Worker:
+    """An engine, what of its batches is under way, and its follower."""
+
+    def __init__(self, number, index):
+        self.form, self.size = FORMS[number], ENGINE_SIZES[number]
+        self.engine = CachingEngine(self.size)
+        self.runs = 0
+        self.live = []
+        self.index, self.slot = index, index.enroll()
+        self.following = Following(index, self.slot, SIZE, KvEventCounts(), can_replay=True)
+        self.follower = self.following.followers[0]
+        self.answers = None
+        """`(attempt, batches still to come)` of the replay under way."""
+
+    def publish(self, events):
+        if events:
+            self.live.append(self.engine.publish(events, self.form))
+
+    def restart(self):
+        self.runs += 1
+        self.engine = CachingEngine(self.size, first_hash=1 + 1000 * self.runs)
+
+    def catch_up(self):
+        """Everything under way arrives, whoever is asked answers, and after a while it is asked once more."""
+        while self.live:
+            self.hear()
+        for _ in range(2):
+            while self.follower.asked is not None:
+                self.answer(None)
+            self.follower.retry()
+            self.follower.verify()
+        while self.follower.asked is not None:
+            self.answer(None)
+
+    def hear(self):
+        self.follower.live(*self.live.pop(0))
+        self.following.settle()
+
+    def answer(self, rng):
+        """One replay, whole; `rng` shuffles it and makes some of it come twice."""
+        attempt, answers = self.follower.attempt, self.engine.replay(self.follower.asked)
+        if rng is not None:
+            answers = answers + rng.sample(answers, len(answers) // 2)
+            rng.shuffle(answers)
+        for number, payload in answers:
+            self.follower.replayed(attempt, number, payload)
+            self.following.settle()
+        self.follower.replay_ended(attempt)
+        self.following.settle()
+
+    def truth(self, medium):
+        """Names of the index blocks that the engine blocks it holds complete."""
+        found = set()
+        for prefix in self.engine.held(medium):
+            names = token_blocks(pack_tokens(prefix), SIZE)
+            found |= set(names[(len(prefix) - self.size) // SIZE :])
+        return found
+
+
+class Agreement(RuleBasedStateMachine):
+    """Stores, removals, tier moves, losses, restarts, and replays that come doubled and out of order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = BlockIndex()
+        self.workers = [Worker(number, self.index) for number in range(WORKERS)]
+
+    a_worker = st.integers(0, WORKERS - 1)
+    a_seed = st.integers(0, 2**16)
+
+    @rule(number=a_worker, prompt=st.sampled_from(PROMPTS), length=st.integers(1, 16))
+    def compute(self, number, prompt, length):
+        worker = self.workers[number]
+        worker.publish(worker.engine.cache(prompt[:length]))
+
+    @rule(number=a_worker, medium=st.sampled_from(["CPU", "DISK"]), prompt=st.sampled_from(PROMPTS))
+    def offload(self, number, medium, prompt):
+        worker = self.workers[number]
+        worker.publish(worker.engine.cache(prompt, medium))
+
+    @rule(number=a_worker, seed=a_seed)
+    def evict(self, number, seed):
+        """A leaf goes, as engines evict them."""
+        engine = self.workers[number].engine
+        inner = {prefix[: -engine.block_size] for prefix in engine.prefixes.values()}
+        leaves = [key for key in engine.copies if engine.prefixes[key[0]] not in inner]
+        if leaves:
+            self.workers[number].publish(engine.evict(*random.Random(seed).choice(leaves)))
+
+    @rule(number=a_worker, seed=a_seed)
+    def copy(self, number, seed):
+        engine = self.workers[number].engine
+        single = [key for key, copies in engine.copies.items() if copies == 1]
+        if single:
+            self.workers[number].publish(engine.copy(*random.Random(seed).choice(single)))
+
+    @rule(number=a_worker)
+    def clear(self, number):
+        self.workers[number].publish(self.workers[number].engine.clear())
+
+    @rule(number=a_worker)
+    def restart(self, number):
+        self.workers[number].restart()
+
+    @rule(number=a_worker)
+    def connect(self, number):
+        self.workers[number].follower.connected()
+
+    @rule(number=a_worker, count=st.integers(1, 3))
+    def lose(self, number, count):
+        del self.workers[number].live[:count]
+
+    @rule(number=a_worker, count=st.integers(1, 3))
+    def hear(self, number, count):
+        for _ in range(min(count, len(self.workers[number].live))):
+            self.workers[number].hear()
+
+    @rule(number=a_worker, seed=a_seed)
+    def answer(self, number, seed):
+        if self.workers[number].follower.asked is not None:
+            self.workers[number].answer(random.Random(seed))
+
+    @rule(number=a_worker)
+    def fail_to_answer(self, number):
+        follower = self.workers[number].follower
+        follower.replay_failed(follower.attempt, "no answer")
+
+    @rule()
+    def be_still(self):
+        for worker in self.workers:
+            if worker.follower.state is KvEventsState.CONNECTING:
+                worker.follower.connected()
+            worker.catch_up()
+            assert worker.following.settle().state is KvEventsState.FOLLOWING
+            for medium, tier in MEDIA.items():
+                assert self.index.held(worker.slot, tier) == worker.truth(medium)
+
+    @invariant()
+    def it_is_consistent(self):
+        self.index.check()
+        for worker in self.workers:
+            worker.follower.blocks.check()
+
+    def teardown(self):
+        self.be_still()
+
+
+TestAgreement = Agreement.TestCase
+TestAgreement.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
