@@ -122,12 +122,9 @@ def _prompt_text(body: _Body) -> bytes:
 
 
 def _salt(body: _Body) -> str | None:
-    for raw in (body.cache_salt, body.extra_key):
-        if raw:
-            value = _read_any(raw)
-            if isinstance(value, str) and value:
-                return value
-    return None
+    """What keeps the request's prefixes apart, as KV events name it."""
+    values = [_read_any(raw) for raw in (body.extra_key, body.cache_salt) if raw]
+    return "\0".join(value for value in values if isinstance(value, str) and value) or None
 
 
 def _contents(body: _Body) -> str:

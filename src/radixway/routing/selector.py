@@ -32,9 +32,12 @@ class Choice:
 
     @property
     def cached_tokens(self) -> int:
-        """Prompt tokens that the worker holds in some tier, as far as is known."""
-        blocks = self.matches.disk.get(self.worker.slot, 0)
-        return min(blocks * self.request.block_tokens, max(0, self.request.tokens - 1))
+        """Prompt tokens that the worker finds in some tier, as far as is known.
+
+        Whole blocks, of which the one with the last token is never taken: that one has to be computed.
+        """
+        size, last = self.request.block_tokens, max(0, self.request.tokens - 1)
+        return min(self.matches.disk.get(self.worker.slot, 0), last // size) * size
 
     def explain(self) -> dict[str, Any]:
         """For the journal. A candidate that the policy left out costs None."""
