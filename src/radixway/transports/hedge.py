@@ -98,4 +98,4 @@ async def _drop(losers: _Running) -> None:
     for outcome, place in zip(outcomes, losers.values(), strict=True):
         if isinstance(outcome, Reply) and outcome.chunks is not None:
             await outcome.chunks.aclose()
-        place.lease.release()  # a task that was cancelled before its first step has not done so
+        place.lease.release()
