@@ -66,6 +66,8 @@ class ScriptedWorker:
     behaviour: Behaviour = answer_ok
     requests: list[Exchange] = field(default_factory=list)
     url: str = ""
+    tokenizes: bool = False
+    """It has `/tokenize`, which its behaviour answers."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,6 +103,8 @@ class ScriptedWorker:
                     await exchange.reply(200, json.dumps(listing).encode())
                 elif exchange.path == "/server_info":
                     await exchange.reply(200, b'{"max_total_num_tokens": 4096, "max_running_requests": 8}')
+                elif exchange.path == "/tokenize" and exchange.method == "GET":
+                    await exchange.reply(405 if self.tokenizes else 404, b"{}")
                 else:
                     self.requests.append(exchange)
                     await self.behaviour(exchange)

@@ -22,6 +22,7 @@ from radixway.routing import (
     Registry,
     Reservations,
     Selector,
+    Tokenizers,
 )
 from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
@@ -40,7 +41,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.telemetry import JournalBook, Metrics
-from radixway.transports import Dispatch, HttpProbe, HttpTransport, Tap, Traffic
+from radixway.transports import Dispatch, HttpProbe, HttpTokenize, HttpTransport, Tap, Traffic
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -67,6 +68,7 @@ class Gateway:
         self._middlewares = load_middlewares(
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )
+        self._tokenizers = Tokenizers(config.routing)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
         self.load_sync: LoadSync | None = None
@@ -106,9 +108,16 @@ class Gateway:
             self.registry, selector.index, config.routing.block_size, self.kv_event_counts
         )
         self.registry.on_remove.append(selector.forget)
-        prompts = PromptReader(config.routing)
+        prompts = PromptReader(
+            config.routing,
+            self._tokenizers,
+            HttpTokenize(transport.session, config.routing.tokenize.ask_timeout_s),
+            clock=selector.ledger.clock,
+            on_fallback=self.metrics.prompt_as_text,
+        )
+        self.registry.on_remove.append(prompts.forget)
         dispatch = Dispatch(self.registry, selector, prompts, transport, health, self.metrics, config.routing)
-        pipeline = Pipeline(self._middlewares, Tap(dispatch, prompts, self.traffic))
+        pipeline = Pipeline(self._middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
         hops = TrustedHops(config.gateway)
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(
@@ -137,6 +146,7 @@ class Gateway:
                 yield
         finally:
             reservations.close()
+            prompts.close()
             await health.close()
             await kv_events.close()
             await transport.close()

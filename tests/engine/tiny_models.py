@@ -51,11 +51,11 @@ CLASSES = {
 }
 
 
-def random_model(name: str, seed: int = 0) -> transformers.PreTrainedModel:
+def random_model(name: str, seed: int = 0, **fields: Any) -> transformers.PreTrainedModel:
     """A model whose every weight is random, norms and biases included, and large enough to matter."""
     config_class, model_class = CLASSES[name.split("-")[0]]
     torch.manual_seed(seed)
-    model = model_class(config_class(**SMALL | FAMILIES[name])).eval()
+    model = model_class(config_class(**SMALL | FAMILIES[name] | fields)).eval()
     with torch.no_grad():
         for key, weight in model.named_parameters():
             weight.normal_(1.0 if "norm" in key else 0.0, 0.3 if "norm" in key else 0.15)

@@ -138,7 +138,7 @@ def test_the_choice_explains_every_candidate():
     selector.reserve(selector.pick(prompt(1, 2, 3), [candidates[1]])).prefill_done()
     told = selector.pick(prompt(1, 2, 3), candidates).explain()
     assert told["worker"] == "w1" and told["policy"] == "expected_time"
-    assert told["prompt_tokens"] == 52 and told["expected_cached_tokens"] == 48
+    assert told["prompt"] == {"tokens": 52} and told["expected_cached_tokens"] == 48
     assert told["candidates"]["w0"]["uncached_tokens"] == 52
     assert told["candidates"]["w1"]["uncached_tokens"] == 4
     for terms in told["candidates"].values():

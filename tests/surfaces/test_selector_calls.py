@@ -16,7 +16,7 @@ async def test_a_choice_is_explained_and_reserves_nothing():
         status, told, _ = await gateway.post("/select", IDS)
         assert status == 200
         assert told["url"] in (a.url, b.url)
-        assert told["policy"] == "expected_time" and told["prompt_tokens"] == 100
+        assert told["policy"] == "expected_time" and told["prompt"] == {"tokens": 100, "source": "ids"}
         assert len(told["candidates"]) == 2
         assert gateway.in_flight() == 0
 

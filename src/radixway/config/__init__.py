@@ -24,6 +24,7 @@ from radixway.config.sections import (
     Role,
     RoutingSection,
     TelemetrySection,
+    TokenizeSection,
     WorkerSection,
     check_worker_url,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "SessionPolicy",
     "SyncSection",
     "TelemetrySection",
+    "TokenizeSection",
     "WorkerSection",
     "check_worker_url",
     "load_config",

@@ -119,6 +119,19 @@ class SessionSection(Section):
     """Top-level fields of the body."""
 
 
+class TokenizeSection(Section):
+    """How prompts become tokens, so that they are known by the blocks that workers know them by."""
+
+    threads: int = Field(default=2, ge=1, le=64)
+    """Threads that tokenize long prompts."""
+    cache_mib: int = Field(default=64, ge=1)
+    """Memory for tokens of prompts that may come again, or go on."""
+    ask_workers: bool = True
+    """Ask a worker that has `/tokenize` where no tokenizer is at hand."""
+    ask_timeout_s: float = Field(default=0.5, gt=0)
+    """How long its answer is waited for."""
+
+
 class RoutingSection(Section):
     """How a worker is chosen."""
 
@@ -133,6 +146,10 @@ class RoutingSection(Section):
     """Bytes a block where prompts cannot be tokenized here."""
     reservation_ttl_s: float = Field(default=600, gt=0)
     """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""
+    tokenizers: dict[str, str] = Field(default_factory=dict)
+    """By model, the directory or hub id of its tokenizer; needs radixway[tokenizers]. For a model not named
+    here, the directory that its worker names is read, if it is on this machine."""
+    tokenize: TokenizeSection = TokenizeSection()
     session: SessionSection = SessionSection()
     max_in_flight_per_worker: int | None = Field(default=None, ge=1)
     """Requests that a worker is given at a time. None: no limit, unless one of the next two sets it."""

@@ -16,10 +16,11 @@ from radixway.pipeline.errors import (
 )
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, load_middlewares
 from radixway.pipeline.reply import Chunks, Reply
-from radixway.pipeline.request import Request
+from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
 
 __all__ = [
+    "ANY_MODEL",
     "BadRequest",
     "Chunks",
     "DeadlineExceeded",

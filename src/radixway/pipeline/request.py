@@ -14,6 +14,9 @@ from radixway.telemetry import Journal
 
 T = TypeVar("T")
 
+ANY_MODEL = "auto"
+"""The model name with which a client leaves the choice to the gateway."""
+
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -14,6 +14,7 @@ from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
 from radixway.routing.reservations import AlreadyReserved, Reservations
 from radixway.routing.selector import Choice, Selector
+from radixway.routing.tokenizers import Tokenizers
 from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Selector",
     "Share",
     "Tier",
+    "Tokenizers",
     "Waiting",
     "Worker",
     "WorkerState",

@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Sequence
 from struct import Struct
 
-from xxhash import xxh3_64, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 _SEED = 1337
 _pair = Struct("<QQ").pack
@@ -61,9 +61,10 @@ def token_blocks(
 
 def text_blocks(text: bytes, block_bytes: int, seed: int = _SEED) -> list[int]:
     """The names of the whole blocks of a text, for prompts that nobody here can tokenize."""
-    running = xxh3_64(seed=seed)
     names: list[int] = []
+    add = names.append
+    digest = xxh3_64_intdigest
     for at in range(0, len(text) - block_bytes + 1, block_bytes):
-        running.update(text[at : at + block_bytes])
-        names.append(running.intdigest())
+        seed = digest(text[at : at + block_bytes], seed)  # one call a block; a running digest takes two
+        add(seed)
     return names

@@ -1,43 +1,39 @@
 """From a request's body to what the selector needs: the prompt's blocks, its length, its session, its text.
 
-Only what the model's policy reads is looked for. Token ids that are in the request are taken first; a prompt
-that cannot be tokenized here is cut into blocks of the JSON text of its tools and messages, of which two
-requests share as much as they share a beginning, if their clients write JSON alike.
+Only what the model's policy reads is looked for. A prompt's tokens are had, in this order, from
+
+    ids         the request brings them
+    tokenizer   the model's, given by the operator or lying where the worker says
+    worker      its `/tokenize`, within a time limit
+    text        else blocks are cut from the JSON text of tools and messages, of which two requests share as
+                much as they share a beginning, if their clients write JSON alike
 """
 
 from __future__ import annotations
 
-from array import array
-from typing import Any, Protocol
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from radixway.config import RoutingSection
-from radixway.pipeline import Request
+from radixway.pipeline import ANY_MODEL, Request
 from radixway.routing.block_hash import namespace_seed, text_blocks, token_blocks
-from radixway.routing.request import RoutingRequest
+from radixway.routing.prompt_bodies import PromptBody, read_prompt_body
+from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
+from radixway.routing.request import RoutingRequest, TokenSource
+from radixway.routing.tokenizers import Tokenizers
+from radixway.routing.worker import Worker
+from radixway.routing.worker_tokens import AskWorker, WorkerTokens
 
 _TEXT_BYTES_PER_TOKEN = 4
 """In English, as most tokenizers count; only estimates depend on it."""
+_MOST_BLOCKS = 2**13
+"""Blocks that are named; of a prompt that has more, the rest counts as unknown everywhere."""
 
-_ABSENT = msgspec.Raw(b"")
-
-
-class _Body(msgspec.Struct):
-    """The fields of all surfaces in which a prompt may stand, undecoded, and what keeps caches apart."""
-
-    messages: msgspec.Raw = _ABSENT
-    tools: msgspec.Raw = _ABSENT
-    prompt: msgspec.Raw = _ABSENT
-    text: msgspec.Raw = _ABSENT
-    input_ids: msgspec.Raw = _ABSENT
-    cache_salt: msgspec.Raw = _ABSENT
-    extra_key: msgspec.Raw = _ABSENT
-
-
-_read_body = msgspec.json.Decoder(_Body).decode
-_read_ids = msgspec.json.Decoder(list[int]).decode
-_read_any = msgspec.json.Decoder().decode
+_SENSELESS = (ValueError, msgspec.MsgspecError, RecursionError)
+_TOKEN_BYTES = 4
 
 
 class Reads(Protocol):
@@ -56,38 +52,120 @@ class Reads(Protocol):
 class PromptReader:
     """Makes a `RoutingRequest` of a `Request`."""
 
-    def __init__(self, config: RoutingSection) -> None:
+    def __init__(
+        self,
+        config: RoutingSection,
+        tokenizers: Tokenizers,
+        ask: AskWorker | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_fallback: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """`ask` asks a worker; `on_fallback` is told why a prompt to be tokenized was read as text."""
         self._config = config
+        self._tokenizers = tokenizers
+        self._tokens = PromptTokens(tokenizers.cache, config.tokenize.threads)
+        self._workers = None
+        if ask is not None and config.tokenize.ask_workers:
+            self._workers = WorkerTokens(ask, tokenizers.cache, clock)
+        self._on_fallback = on_fallback
 
-    def read(self, request: Request, policy: Reads) -> RoutingRequest:
-        """What `policy` needs to know of `request`. A body without sense says little: workers refuse it."""
+    def forget(self, worker: Worker) -> None:
+        """`worker` is gone."""
+        if self._workers is not None:
+            self._workers.forget(worker)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._tokens.close()
+
+    def read(
+        self, request: Request, policy: Reads, candidates: Sequence[Worker], *, alone: bool = False
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        """What `policy` needs to know of `request`, or a wait for it where tokens take time.
+
+        `alone`: there is nothing to choose, so the prompt is not read. A body without sense says little:
+        workers refuse it.
+        """
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:
             found.session = self._session(request)
-        if policy.reads_blocks or policy.reads_text:
-            try:
-                body = _read_body(request.raw)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return found
-            if policy.reads_blocks:
-                self._add_blocks(found, body)
+        if not (policy.reads_blocks or policy.reads_text):
+            return found
+        if alone:
+            found.tokens = len(request.raw) // _TEXT_BYTES_PER_TOKEN
+            found.source = "size"
+            return found
+        body = read_prompt_body(request.surface, request.raw)
+        if body is None:
+            return found
+        try:
             if policy.reads_text:
-                found.text = _contents(body)
+                found.text = body.texts()
+            return self._read_blocks(found, body, request, candidates) if policy.reads_blocks else found
+        except _SENSELESS:
+            return found
+
+    def _read_blocks(
+        self, found: RoutingRequest, body: PromptBody, request: Request, candidates: Sequence[Worker]
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        seed = namespace_seed(_adapter(request.model, candidates), body.salt())
+        packed: bytes | Awaitable[bytes] | None = body.ids()
+        source: TokenSource = "ids"
+        if packed is None:
+            model = None if request.model == ANY_MODEL else request.model
+            tokenizer = self._tokenizers.find(model, candidates)
+            if tokenizer is not None:
+                source = "tokenizer"
+                try:
+                    packed = self._tokens.read(body, len(request.raw), tokenizer)
+                except CannotTokenize as error:
+                    return self._from_text(found, body, seed, error)
+            elif self._workers is not None and any(worker.told.tokenizes for worker in candidates):
+                source = "worker"
+                packed = self._workers.read(request.surface, body.question(model), candidates)
+        if packed is None:
+            return self._from_text(found, body, seed)
+        if isinstance(packed, bytes):
+            return self._from_tokens(found, packed, seed, source)
+        return self._later(found, body, seed, packed, source)
+
+    async def _later(
+        self,
+        found: RoutingRequest,
+        body: PromptBody,
+        seed: int,
+        packed: Awaitable[bytes],
+        source: TokenSource,
+    ) -> RoutingRequest:
+        try:
+            return self._from_tokens(found, await packed, seed, source)
+        except CannotTokenize as error:
+            return self._from_text(found, body, seed, error)
+
+    def _from_tokens(
+        self, found: RoutingRequest, packed: bytes, seed: int, source: TokenSource
+    ) -> RoutingRequest:
+        size = self._config.block_size
+        found.tokens = len(packed) // _TOKEN_BYTES
+        found.block_tokens = size
+        found.blocks = token_blocks(packed[: _MOST_BLOCKS * size * _TOKEN_BYTES], size, seed)
+        found.tokenized = True
+        found.source = source
         return found
 
-    def _add_blocks(self, found: RoutingRequest, body: _Body) -> None:
-        seed = namespace_seed(None, _salt(body))
-        ids = _token_ids(body)
-        if ids is not None:
-            found.tokens = len(ids)
-            found.block_tokens = self._config.block_size
-            found.blocks = token_blocks(ids.tobytes(), self._config.block_size, seed)
-            found.tokenized = True
-            return
-        text = _prompt_text(body)
+    def _from_text(
+        self, found: RoutingRequest, body: PromptBody, seed: int, failure: CannotTokenize | None = None
+    ) -> RoutingRequest:
+        if failure is not None:
+            found.fallback = failure.reason
+            self._on_fallback(failure.reason)
+        text, size = body.json(), self._config.text_block_bytes
         found.tokens = -(-len(text) // _TEXT_BYTES_PER_TOKEN)
-        found.block_tokens = self._config.text_block_bytes // _TEXT_BYTES_PER_TOKEN
-        found.blocks = text_blocks(text, self._config.text_block_bytes, seed)
+        found.block_tokens = size // _TEXT_BYTES_PER_TOKEN
+        found.blocks = text_blocks(text[: _MOST_BLOCKS * size], size, seed)
+        found.source = "text"
+        return found
 
     def _session(self, request: Request) -> str | None:
         """The first of the configured headers, then body fields, that names a session."""
@@ -102,45 +180,6 @@ class PromptReader:
         return None
 
 
-def _token_ids(body: _Body) -> array[int] | None:
-    """The prompt's token ids, if the request brings them."""
-    for raw in (body.input_ids, body.prompt):
-        text = bytes(raw)
-        if text[:1] == b"[" and text[1:].lstrip()[:1].isdigit():
-            try:
-                return array("I", _read_ids(raw))
-            except (msgspec.DecodeError, OverflowError):
-                return None
-    return None
-
-
-def _prompt_text(body: _Body) -> bytes:
-    """The prompt's JSON, in an order and form in which a longer conversation continues a shorter one."""
-    if body.messages:
-        return b"%b\0%b" % (bytes(body.tools), bytes(body.messages).rstrip()[:-1])
-    return bytes(body.prompt) or bytes(body.text)
-
-
-def _salt(body: _Body) -> str | None:
-    """What keeps the request's prefixes apart, as KV events name it."""
-    values = [_read_any(raw) for raw in (body.extra_key, body.cache_salt) if raw]
-    return "\0".join(value for value in values if isinstance(value, str) and value) or None
-
-
-def _contents(body: _Body) -> str:
-    """The texts of all messages, one after the other, or the prompt."""
-    for raw in (body.messages, body.prompt, body.text):
-        if raw:
-            return "".join(_texts(_read_any(raw)))
-    return ""
-
-
-def _texts(value: Any) -> list[str]:
-    """Every text in messages, in parts of their contents, or in a list of prompts."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    if isinstance(value, dict):
-        return _texts(value.get("content") or value.get("text"))
-    return []
+def _adapter(model: str | None, candidates: Sequence[Worker]) -> str | None:
+    """The LoRA adapter that the request asks for by its name."""
+    return model if any(model in worker.told.adapters for worker in candidates) else None

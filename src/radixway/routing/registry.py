@@ -15,6 +15,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._candidates: dict[str | None, tuple[Worker, ...]] = {}
         self._known_models: frozenset[str] | None = None
+        self._alone: dict[Worker, bool] = {}
         self.on_add: list[Callable[[Worker], None]] = []
         self.on_remove: list[Callable[[Worker], None]] = []
         self.on_state: list[Callable[[Worker], None]] = []
@@ -88,6 +89,16 @@ class Registry:
                 self._candidates[model] = found
         return found
 
+    def is_alone(self, worker: Worker, model: str | None) -> bool:
+        """Nobody else is known who serves `model` or may, ready or not, and the models are known."""
+        alone = self._alone.get(worker)
+        if alone is None:
+            others = [other for other in self._workers.values() if other is not worker]
+            mine = set(worker.models)
+            alone = all(other.models and mine.isdisjoint(other.models) for other in others)
+            self._alone[worker] = alone
+        return alone and (model is not None or len(self._workers) == 1)
+
     def models(self) -> frozenset[str]:
         """Every model that some known worker serves, ready or not."""
         if self._known_models is None:
@@ -103,3 +114,4 @@ class Registry:
     def _forget_candidates(self) -> None:
         self._candidates = {}
         self._known_models = None
+        self._alone = {}

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+TokenSource = Literal["ids", "tokenizer", "worker", "text", "size"]
+"""How a prompt's length and blocks are known: ids in the request, the model's tokenizer, a worker's
+`/tokenize`, the prompt's JSON text, or its size alone, where there was nothing to choose."""
 
 
 @dataclass(slots=True)
@@ -18,9 +23,20 @@ class RoutingRequest:
     """Tokens a block; an estimate where blocks are of text."""
     tokenized: bool = False
     """Blocks are of tokens, as the workers' KV events name them, not of text."""
+    source: TokenSource | None = None
+    """None: the policy reads no prompts."""
+    fallback: str | None = None
+    """Why there are no tokens although they were looked for, in a word."""
     model: str | None = None
     session: str | None = None
     """Whatever requests of one conversation have in common, for the policy `session`."""
     text: str = ""
     """The prompt as text, for the policy `prefix_affinity`."""
     stream: bool = False
+
+    def explain(self) -> dict[str, int | str]:
+        """What is known of the prompt, for the journal."""
+        said: dict[str, int | str] = {"tokens": self.tokens}
+        if self.source is not None:
+            said["source"] = self.source
+        return said if self.fallback is None else said | {"fallback": self.fallback}

@@ -53,10 +53,7 @@ class Choice:
         if scores.reason is not None:
             explanation["reason"] = scores.reason
         if self.request.tokens:
-            explanation |= {
-                "prompt_tokens": self.request.tokens,
-                "expected_cached_tokens": self.cached_tokens,
-            }
+            explanation |= {"prompt": self.request.explain(), "expected_cached_tokens": self.cached_tokens}
         return explanation | {"candidates": told}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from time import monotonic
@@ -63,6 +64,12 @@ class Findings:
     """Where it publishes, as seen from here."""
     kv_events_problem: str | None = None
     """Why what it tells of its publisher is of no use here."""
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    """LoRA adapters among the models, and the model that each belongs to."""
+    tokenizer_path: str | None = None
+    """Where its tokenizer lies, as it sees it."""
+    tokenizes: bool = False
+    """It has `/tokenize`."""
 
 
 @dataclass(slots=True, eq=False)

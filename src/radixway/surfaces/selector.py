@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
 from radixway.pipeline import Request as RoadRequest
-from radixway.routing import Choice, PromptReader, Registry, Reservations, Selector, Worker
+from radixway.routing import Choice, PromptReader, Registry, Reservations, RoutingRequest, Selector, Worker
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.exchange import ModelName
 from radixway.telemetry import Journal
@@ -86,7 +86,10 @@ def selector_routes(
         )
         road.stream = question.stream
         candidates = _candidates(registry, question)
-        prompt = prompts.read(road, selector.policy(question.model))
+        prompt = prompts.read(road, selector.policy(question.model), candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+            candidates = _candidates(registry, question)  # much may have happened meanwhile
         prompt.session = question.session or prompt.session
         return question, selector.pick(prompt, candidates)
 

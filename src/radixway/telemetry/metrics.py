@@ -73,6 +73,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        as_text = Counter(
+            "radixway_prompts_as_text",
+            "Prompts known by their text because they could not be tokenized",
+            ["reason"],
+            registry=self.registry,
+        )
         # A child costs a tuple, a lock and two lookups to find: find each once.
         self._requests = cache(requests.labels)
         self._latency = cache(latency.labels)
@@ -81,6 +87,7 @@ class Metrics:
         self._refusals = cache(refusals.labels)
         self._hedges = cache(hedges.labels)
         self._fallbacks = cache(fallbacks.labels)
+        self._as_text = cache(as_text.labels)
 
     def answered(
         self, surface: str, model: str, status: int, first_byte_s: float | None, total_s: float
@@ -122,6 +129,10 @@ class Metrics:
     def counter(self, name: str, text: str) -> Counter:
         """A counter of a room's own."""
         return Counter(name, text, registry=self.registry)
+
+    def prompt_as_text(self, reason: str) -> None:
+        """Count one prompt that was to be tokenized and could not be."""
+        self._as_text(reason).inc()
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Publish a number that is read when somebody scrapes."""

@@ -4,6 +4,17 @@ Built on the `tokenizers` library alone, so that loading costs milliseconds; res
 """
 
 from radixway.tokenizer.chat_template import ChatTemplate, Message, TemplateError
+from radixway.tokenizer.conversation import render_chat
+from radixway.tokenizer.piecewise import PiecewiseEncoder, Unfinished
 from radixway.tokenizer.tokenizer import Tokenizer, TokenizerError
 
-__all__ = ["ChatTemplate", "Message", "TemplateError", "Tokenizer", "TokenizerError"]
+__all__ = [
+    "ChatTemplate",
+    "Message",
+    "PiecewiseEncoder",
+    "TemplateError",
+    "Tokenizer",
+    "TokenizerError",
+    "Unfinished",
+    "render_chat",
+]

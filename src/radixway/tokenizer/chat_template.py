@@ -34,7 +34,15 @@ _RENDER_ERRORS = (
 
 
 class TemplateError(ValueError):
-    """The messages cannot be rendered by this template; the text says why and is safe to show to a client."""
+    """The messages cannot be rendered by this template; the text says why and is safe to show to a client.
+
+    `param` names the field of the request that is at fault, `code` the kind of fault.
+    """
+
+    def __init__(self, message: str, *, param: str = "messages", code: str = "template_error") -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
 
 
 class ChatTemplate:

@@ -71,13 +71,18 @@ class Tokenizer:
         """Token ids of `text`; special tokens written in it count as such. Blocks some 0.6 ms per KB.
 
         `add_special_tokens` puts what the model expects around a text (a Llama's beginning-of-text, say); a
-        chat prompt has that already. Raises ValueError for text that is not valid Unicode (lone surrogates).
+        chat prompt has that already. Raises ValueError for text that is not valid Unicode (lone surrogates),
+        and where the library breaks.
         """
         try:
             # The batch call, unlike encode(), lets other threads run meanwhile.
             batch = self.backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
         except TypeError as error:
             raise ValueError("the text is not valid Unicode") from error
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # the library's, which no module exports
+                raise
+            raise ValueError(f"the tokenizer cannot cope with this text: {error}") from error
         ids: list[int] = batch[0].ids
         return ids
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from radixway.config import RoutingSection
 from radixway.pipeline import (
+    ANY_MODEL,
     GatewayError,
     ModelNotFound,
     NoWorkers,
@@ -32,9 +33,6 @@ from radixway.routing import (
     WorkerState,
 )
 from radixway.telemetry import Metrics
-
-ANY_MODEL = "auto"
-"""The model name with which a client leaves the choice to the gateway."""
 
 
 @dataclass(slots=True)
@@ -101,7 +99,12 @@ class Admission:
         if not candidates:
             raise self._nobody(request)
         request.known_model = request.model or "default"
-        prompt = self._prompts.read(request, self._selector.policy(request.model))
+        prompt = self._read(request, candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+            candidates = self._ready(request)  # much may have happened meanwhile
+            if not candidates:
+                raise self._nobody(request)
         if request.ttft_s is not None:
             self._check_objective(request, request.ttft_s, prompt, candidates)
         if self._limits.on:
@@ -124,6 +127,17 @@ class Admission:
         ]
         free = self._with_room(others, prompt) if self._limits.on else others
         return self._take(request, prompt, free) if free else None
+
+    def _read(
+        self, request: Request, candidates: Sequence[Worker]
+    ) -> RoutingRequest | Awaitable[RoutingRequest]:
+        """What there is to know of the prompt, if there is anything to choose by it."""
+        alone = (
+            len(candidates) == 1
+            and not self._limits.on
+            and self._registry.is_alone(candidates[0], _pool(request.model))
+        )
+        return self._prompts.read(request, self._selector.policy(request.model), candidates, alone=alone)
 
     def _ready(self, request: Request) -> Sequence[Worker]:
         """The workers that may answer now, full or not."""

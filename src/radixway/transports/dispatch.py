@@ -7,10 +7,19 @@ from collections.abc import Iterator, Mapping
 from msgspec import UNSET
 
 from radixway.config import RoutingSection
-from radixway.pipeline import GatewayError, ModelNotFound, NoWorkers, Overloaded, Reply, Request, WorkerFailed
+from radixway.pipeline import (
+    ANY_MODEL,
+    GatewayError,
+    ModelNotFound,
+    NoWorkers,
+    Overloaded,
+    Reply,
+    Request,
+    WorkerFailed,
+)
 from radixway.routing import Breakers, HealthMonitor, Hedging, PromptReader, Registry, Selector
 from radixway.telemetry import Metrics
-from radixway.transports.admission import ANY_MODEL, Admission, Place
+from radixway.transports.admission import Admission, Place
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
 

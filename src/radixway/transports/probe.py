@@ -14,7 +14,10 @@ from radixway.web import LoopDetected
 
 
 class HttpProbe:
-    """`/health` where there is one, `/v1/models` otherwise; capacity, KV events from `/server_info`."""
+    """`/health` where there is one, `/v1/models` otherwise; capacity, KV events from `/server_info`.
+
+    Where its tokenizer lies is said there too, and in vLLM's `root` of a model; adapters have a `parent`.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, timeout_s: float) -> None:
         self._session = session
@@ -30,11 +33,15 @@ class HttpProbe:
             raise ProbeFailed(f"its health check answered {status}")
 
     async def describe(self, worker: Worker) -> Findings:
-        models = None
+        models = root = None
+        adapters = {}
         status, listing = await self._get(worker, "/v1/models")
         if status == 200 and isinstance(listing, dict) and isinstance(listing.get("data"), list):
             entries = [entry for entry in listing["data"] if isinstance(entry, dict)]
-            models = tuple(entry["id"] for entry in entries if isinstance(entry.get("id"), str))
+            entries = [entry for entry in entries if isinstance(entry.get("id"), str)]
+            models = tuple(entry["id"] for entry in entries)
+            adapters = {e["id"]: e["parent"] for e in entries if isinstance(e.get("parent"), str)}
+            root = next((entry.get("root") for entry in entries if entry["id"] not in adapters), None)
         status, info = await self._get(worker, "/server_info")
         if status != 200 or not isinstance(info, dict):
             info = {}
@@ -42,12 +49,16 @@ class HttpProbe:
             kv_events, problem = told_by(info, worker.url), None
         except NotReachable as error:
             kv_events, problem = None, str(error)
+        status, _ = await self._get(worker, "/tokenize")
         return Findings(
             models=models,
             kv_tokens=_positive(info.get("max_total_num_tokens")),
             max_batch_size=_positive(info.get("max_running_requests")),
             kv_events=kv_events,
             kv_events_problem=problem,
+            adapters=adapters,
+            tokenizer_path=_text(info.get("tokenizer_path")) or _text(info.get("model_path")) or _text(root),
+            tokenizes=status == 405,  # it is there, for POST
         )
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
@@ -64,6 +75,10 @@ class HttpProbe:
             return response.status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return response.status, None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _positive(value: Any) -> int | None:

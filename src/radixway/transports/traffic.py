@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import msgspec
 
-from radixway.pipeline import Chunks, Next, Reply, Request
-from radixway.routing import PromptReader, RoutingRequest
+from radixway.pipeline import ANY_MODEL, Chunks, Next, Reply, Request
+from radixway.routing import PromptReader, Registry, RoutingRequest
 
 _UNREAD_LINES = 10_000
 """Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
@@ -122,8 +122,9 @@ _WANTED = _Wanted()
 class Tap:
     """Around the dispatch: tells `traffic` of every request that was answered."""
 
-    def __init__(self, dispatch: Next, prompts: PromptReader, traffic: Traffic) -> None:
+    def __init__(self, dispatch: Next, registry: Registry, prompts: PromptReader, traffic: Traffic) -> None:
         self._dispatch = dispatch
+        self._registry = registry
         self._prompts = prompts
         self._traffic = traffic
 
@@ -133,7 +134,10 @@ class Tap:
 
     async def _tapped(self, request: Request) -> Reply:
         arrived = perf_counter() - request.journal.elapsed_s()
-        prompt = self._prompts.read(request, _WANTED)
+        candidates = self._registry.candidates(None if request.model == ANY_MODEL else request.model)
+        prompt = self._prompts.read(request, _WANTED, candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
         reply = await self._dispatch(request)
         if reply.status != 200 or not prompt.tokens:
             return reply

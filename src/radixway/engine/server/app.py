@@ -121,7 +121,7 @@ class App:
         except HttpError as error:
             await exchange.send_error(error)
         except TemplateError as error:
-            await exchange.send_error(BadBody(str(error), param="messages", code="template_error"))
+            await exchange.send_error(BadBody(str(error), param=error.param, code=error.code))
         except EngineError as error:
             await exchange.send_error(http_error(error))
         except RecursionError:  # some levels short of what the decoder refuses, but too deep for what follows

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from radixway.engine.server.messages import template_messages
 from radixway.engine.server.sampling import SamplingBody, unsupported
 from radixway.engine.server.service import Service
 from radixway.engine.server.tools import tool_use
+from radixway.tokenizer import render_chat
 from radixway.web import BadBody
 
 
@@ -53,21 +53,16 @@ async def chat_prompt(
         if getattr(body, name):
             raise unsupported(name, "(deprecated: give tools and tool_choice)")
     tokenizer = service.tokenizer
-    template = tokenizer.chat_templates.get("default")
-    knows_developer = template is not None and "developer" in template.source
-    messages = template_messages(body.messages, knows_developer=knows_developer)
-    tools = tool_use(body.tools, body.tool_choice).shown
-    continues = bool(body.continue_final_message)
-    add_generation_prompt = (
-        not continues if body.add_generation_prompt is None else body.add_generation_prompt
-    )
+    tool_use(body.tools, body.tool_choice)
 
     def render_and_encode() -> ChatPrompt:
-        text = tokenizer.render(
-            messages,
-            tools=tools,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continues,
+        text = render_chat(
+            tokenizer,
+            body.messages or [],
+            tools=body.tools,
+            tool_choice=body.tool_choice,
+            add_generation_prompt=body.add_generation_prompt,
+            continue_final_message=body.continue_final_message,
             arguments=body.chat_template_kwargs,
         )
         if must_fit:

@@ -4,15 +4,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from radixway.tokenizer import Message
-from radixway.web import BadBody
+from radixway.tokenizer.chat_template import Message, TemplateError
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 def template_messages(messages: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[Message]:
-    """The messages as a template takes them. Raises BadBody (400) naming the message and field at fault.
+    """The messages as a template takes them. Raises TemplateError naming the message and field at fault.
 
     Content parts are text; arguments of tool calls become objects; `developer` is written as `system` for a
     template that does not know it.
@@ -86,8 +85,8 @@ def _object(value: Any, place: str) -> dict[str, Any]:
     return value or {}
 
 
-def _wrong(param: str, why: str, *, code: str = "invalid_value") -> BadBody:
-    return BadBody(f"{param}: {why}", param=param, code=code)
+def _wrong(param: str, why: str, *, code: str = "invalid_value") -> TemplateError:
+    return TemplateError(f"{param}: {why}", param=param, code=code)
 
 
 def _shown(value: Any) -> str:

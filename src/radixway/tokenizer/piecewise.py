@@ -1,0 +1,91 @@
+"""Encoding that remembers: of a text that continues an earlier one only what is new is tokenized.
+
+Texts are cut where that changes no token (see `cuts`), and each piece's tokens are kept, in a cache that
+several tokenizers may share. What has to be tokenized is told apart from what is known, so that the caller
+can do it where it likes: here and now, or in a thread.
+"""
+
+from array import array
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from xxhash import xxh3_128_digest
+
+from radixway.tokenizer.cuts import Cuts
+from radixway.tokenizer.tokenizer import Tokenizer, TokenizerError
+
+_serials = count(1)
+
+
+class Cache(Protocol):
+    """Where ids are kept under a digest of their text: a dictionary, or one that lets go of entries."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def __setitem__(self, key: bytes, packed: bytes) -> None: ...
+
+
+@dataclass(slots=True)
+class Unfinished:
+    """A text of which some pieces are tokenized."""
+
+    parts: list[bytes | str]
+    """Ids as little-endian uint32, or a piece that is still text."""
+    characters: int
+    """Of the text to tokenize."""
+
+
+class PiecewiseEncoder:
+    """Encodes for one tokenizer, to the very ids of `Tokenizer.encode`.
+
+    `begin` and `finish` use the cache and belong to one thread; `encode` may run in any. Raises
+    TokenizerError for a tokenizer that does more with special tokens than putting some around a text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, cache: Cache) -> None:
+        self._tokenizer = tokenizer
+        self._cache = cache
+        self._cuts = Cuts(tokenizer.backend)
+        self._frame = _frame(tokenizer)
+        self._serial = next(_serials)
+
+    def begin(self, text: str, *, add_special_tokens: bool) -> Unfinished:
+        """Look up what is known of `text`. Raises ValueError for text that is not valid Unicode."""
+        first, last = self._frame if add_special_tokens else (b"", b"")
+        parts: list[bytes | str] = [first] if first else []
+        characters = 0
+        for piece in self._cuts.pieces(text):
+            packed = self._cache.get(self._key(piece))
+            if packed is None:
+                characters += len(piece)
+            parts.append(piece if packed is None else packed)
+        if last:
+            parts.append(last)
+        return Unfinished(parts, characters)
+
+    def encode(self, unfinished: Unfinished) -> dict[str, bytes]:
+        """The ids of the pieces that are still text."""
+        encode = self._tokenizer.encode
+        pieces = dict.fromkeys(part for part in unfinished.parts if isinstance(part, str))
+        return {piece: array("I", encode(piece, add_special_tokens=False)).tobytes() for piece in pieces}
+
+    def finish(self, unfinished: Unfinished, encoded: dict[str, bytes]) -> bytes:
+        """The ids of the whole text as little-endian uint32; those of `encoded` pieces are remembered."""
+        for piece, packed in encoded.items():
+            self._cache[self._key(piece)] = packed
+        return b"".join([encoded[part] if isinstance(part, str) else part for part in unfinished.parts])
+
+    def _key(self, piece: str) -> bytes:
+        return xxh3_128_digest(piece.encode(), self._serial)
+
+
+def _frame(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
+    """The special tokens that go before and after every text, as little-endian uint32."""
+    bare = tokenizer.encode("a", add_special_tokens=False)
+    framed = tokenizer.encode("a", add_special_tokens=True)
+    starts = range(len(framed) - len(bare) + 1)
+    at = next((start for start in starts if framed[start : start + len(bare)] == bare), None)
+    if at is None:
+        raise TokenizerError("it does more to a text than putting special tokens around it")
+    return array("I", framed[:at]).tobytes(), array("I", framed[at + len(bare) :]).tobytes()
