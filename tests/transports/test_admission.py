@@ -12,6 +12,7 @@ from radixway.routing import (
     PromptReader,
     Registry,
     Selector,
+    Tokenizers,
     WorkerState,
 )
 from radixway.telemetry import Journal, Metrics
@@ -35,9 +36,9 @@ class Pool:
         selector = Selector(config)
         self.registry.on_add.append(selector.enroll)
         self.metrics = Metrics()
-        self.admission = Admission(
-            self.registry, selector, PromptReader(config), Breakers(config.breaker), self.metrics, config
-        )
+        prompts = PromptReader(config, Tokenizers(config))
+        breakers = Breakers(config.breaker)
+        self.admission = Admission(self.registry, selector, prompts, breakers, self.metrics, config)
         self.workers = [
             self.registry.add(WorkerSection(url=f"http://w{n}", models=("m",))) for n in range(workers)
         ]
