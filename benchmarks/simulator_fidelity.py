@@ -1,0 +1,224 @@
+"""What the simulator says of an engine, beside what that engine does.
+
+    python benchmarks/simulator_fidelity.py [--shape 5m] [--quick] [--json FILE]
+
+One engine, a process with one thread and random float32 weights, is asked over HTTP. First and last, with
+prompts that share nothing, alone and in batches: the constants of the simulator's engine model are fitted to
+these times. In between by people who hold conversations: each asks, reads the answer, thinks and asks on, and
+every prompt holds all that was said before. What they asked and when is the trace that the simulator replays
+with the constants fitted; times to first token, times between tokens and hits are set beside those measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+
+import aiohttp
+import numpy as np
+
+from engine_model import FIRST, write_model
+from engine_servers import KV_TOKENS, RADIXWAY, running
+from environments import PEERS_DIR
+from radixway.config import RoundRobinPolicy
+from radixway.routing.block_hash import pack_tokens, token_blocks
+from radixway.simulate import EngineConstants, Setting, Simulation, Trace, TraceRequest, figures_of
+from radixway.simulate.figures import percentile
+from report import print_table, write_json
+from shapes import SHAPES
+
+PAGE = 16
+STEP_TOKENS = 512  # the engine's `max_batch_tokens` on a CPU
+AT_ONCE = 16
+PROMPTS = (16, 128, 256, 480, 960, 1440)
+BATCHES = ((1, 32), (1, 960), (4, 32), (4, 480), (8, 32), (8, 480), (16, 32))
+DECODED = 24
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request as it was sent and answered. Times by `perf_counter`."""
+
+    prompt: list[int]
+    sent: float
+    came: list[float]
+    """When each event with tokens came."""
+    answer: list[int]
+    cached: int
+
+    @property
+    def ttft_s(self) -> float:
+        return self.came[0] - self.sent
+
+    @property
+    def itl_s(self) -> float:
+        return (self.came[-1] - self.came[0]) / (len(self.answer) - 1)
+
+
+class Client:
+    """Sends token ids to one engine's `/generate`."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, seed: int, vocabulary: int) -> None:
+        self._url = url
+        self._session = session
+        self.draw = random.Random(seed)
+        self._vocabulary = vocabulary
+
+    def words(self, count: int) -> list[int]:
+        """Tokens that nobody has seen."""
+        return [self.draw.randrange(FIRST, self._vocabulary) for _ in range(count)]
+
+    async def ask(self, prompt: list[int], tokens: int) -> Asked:
+        sampling = {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True}
+        body = {"input_ids": prompt, "sampling_params": sampling, "stream": True}
+        asked = Asked(prompt, time.perf_counter(), [], [], 0)
+        async with self._session.post(f"{self._url}/generate", json=body) as response:
+            if response.status != 200:
+                raise RuntimeError(f"{response.status}: {await response.text()}")
+            async for line in response.content:
+                if line.startswith(b"data: {"):
+                    asked.came.append(time.perf_counter())
+                    event = json.loads(line.removeprefix(b"data: "))
+                    asked.answer, asked.cached = event["output_ids"], event["meta_info"]["cached_tokens"]
+        if len(asked.answer) != tokens:
+            raise RuntimeError(f"{len(asked.answer)} tokens came instead of {tokens}")
+        return asked
+
+
+async def calibrate(client: Client, rounds: int) -> Iterator[tuple[list[float], float]]:
+    """Prompts alone and batches that decode: what each contains of every constant, and its seconds."""
+    rows: list[list[float]] = []
+    seconds: list[float] = []
+    for size in PROMPTS:
+        alone = [(await client.ask(client.words(size), 1)).ttft_s for _ in range(rounds)]
+        rows.append([-(-size // STEP_TOKENS), size, 0, 0])
+        seconds.append(median(alone))
+    for batch, size in BATCHES:
+        gaps: list[float] = []
+        for _ in range(max(1, rounds // 2)):
+            answers = await asyncio.gather(*(client.ask(client.words(size), DECODED) for _ in range(batch)))
+            last_first = max(answer.came[0] for answer in answers)
+            for answer in answers:
+                gaps += [b - a for a, b in pairwise(answer.came) if a >= last_first]
+        rows.append([1, 0, batch, batch * (size + DECODED / 2)])
+        seconds.append(fmean(gaps))
+    return zip(rows, seconds, strict=True)
+
+
+def fit(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+    """Coefficients, none below 0, with which `rows` make `seconds`: least squares of relative errors."""
+    left, right = np.array(rows, float) / np.array(seconds)[:, None], np.ones(len(seconds))
+    used = list(range(left.shape[1]))
+    while True:
+        found = np.linalg.lstsq(left[:, used], right, rcond=None)[0]
+        if (found >= 0).all():
+            return [float(found[used.index(at)]) if at in used else 0.0 for at in range(left.shape[1])]
+        del used[int(found.argmin())]
+
+
+async def converse(client: Client, people: int, turns: int, think_s: float) -> list[Asked]:
+    """Everybody's requests, in the order in which they were sent."""
+    done: list[Asked] = []
+    system = client.words(160)
+
+    async def person() -> None:
+        said = list(system)
+        for _ in range(turns):
+            await asyncio.sleep(client.draw.expovariate(1 / think_s))
+            said += client.words(client.draw.randrange(20, 200))
+            asked = await client.ask(list(said), client.draw.randrange(8, 48))
+            done.append(asked)
+            said += asked.answer
+
+    await asyncio.gather(*(person() for _ in range(people)))
+    return sorted(done, key=lambda asked: asked.sent)
+
+
+def as_trace(done: Sequence[Asked]) -> Trace:
+    """What `radixway record` would have written."""
+    return Trace(
+        [
+            TraceRequest(
+                asked.sent - done[0].sent,
+                len(asked.prompt),
+                len(asked.answer),
+                tuple(token_blocks(pack_tokens(asked.prompt), PAGE)),
+            )
+            for asked in done
+        ],
+        PAGE,
+    )
+
+
+def beside(done: Sequence[Asked], constants: EngineConstants) -> dict[str, dict[str, float]]:
+    """Each figure as simulated, as measured, and their ratio."""
+    setting = Setting(workers=1, kv_tokens=KV_TOKENS, constants=constants)
+    simulated = figures_of(Simulation(as_trace(done), RoundRobinPolicy(), setting).run())
+    ttft = sorted(asked.ttft_s for asked in done)
+    measured = {
+        "ttft_mean_s": fmean(ttft),
+        "ttft_p50_s": percentile(ttft, 0.5),
+        "ttft_p99_s": percentile(ttft, 0.99),
+        "itl_mean_s": fmean(asked.itl_s for asked in done),
+        "hit_rate": sum(asked.cached for asked in done) / sum(len(asked.prompt) for asked in done),
+    }
+    return {
+        name: {
+            "simulated": getattr(simulated, name),
+            "measured": value,
+            "ratio": getattr(simulated, name) / value,
+        }
+        for name, value in measured.items()
+    }
+
+
+async def measure(url: str, given: argparse.Namespace) -> tuple[EngineConstants, list[Asked]]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as session:
+        client = Client(url, session, given.seed, SHAPES[given.shape][-1])
+        await client.ask(client.words(64), 4)  # whatever is only done once
+        rounds, turns = (2, 4) if given.quick else (5, 12)
+        times = list(await calibrate(client, rounds))
+        done = await converse(client, given.people, turns, given.think_s)
+        times += await calibrate(client, rounds)
+    coefficients = fit(*zip(*times, strict=True))
+    return EngineConstants(*coefficients, step_tokens=STEP_TOKENS, max_running=AT_ONCE), done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", choices=SHAPES, default="5m", help="random weights of this Llama shape")
+    parser.add_argument("--people", type=int, default=8)
+    parser.add_argument(
+        "--think-s", type=float, default=0.5, help="mean pause between an answer and the next"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and turns; ends within a minute")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="radixway-bench-") as folder:
+        model = write_model(given.shape, Path(folder))
+        with running(RADIXWAY, model, 0, AT_ONCE, PEERS_DIR) as server:
+            constants, done = asyncio.run(measure(server.url, given))
+    figures = beside(done, constants)
+    fitted = {name: getattr(constants, name) for name in ("step_s", "prefill_s", "decode_s", "context_s")}
+    print_table("constants fitted", ["", "µs"], [[name, value * 1e6] for name, value in fitted.items()])
+    rows = [[name, *(f"{figure[what]:.4f}" for what in figure)] for name, figure in figures.items()]
+    title = f"{len(done)} requests of {given.people} people, {given.shape}"
+    print_table(title, ["", "simulated", "measured", "ratio"], rows)
+    if given.json:
+        write_json(given.json, {"constants": fitted, "figures": figures, "requests": len(done)})
+
+
+if __name__ == "__main__":
+    main()
