@@ -2,11 +2,12 @@
 
     python benchmarks/simulator_fidelity.py [--shape 5m] [--quick] [--json FILE]
 
-One engine, a process with one thread and random float32 weights, is asked over HTTP. First and last, with
-prompts that share nothing, alone and in batches: the constants of the simulator's engine model are fitted to
-these times. In between by people who hold conversations: each asks, reads the answer, thinks and asks on, and
-every prompt holds all that was said before. What they asked and when is the trace that the simulator replays
+One engine, a process with one thread and random float32 weights, is asked over HTTP. By people who hold
+conversations: each asks, reads the answer, thinks and asks on; every prompt holds all that was said before.
+And before and after, with prompts that share nothing, alone and in batches: the constants of the simulator's
+engine model are fitted to these times. What people asked and when is the trace that the simulator replays
 with the constants fitted; times to first token, times between tokens and hits are set beside those measured.
+A run has several such parts, because the machine's other work comes and goes.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from engine_servers import KV_TOKENS, RADIXWAY, running
 from environments import PEERS_DIR
 from radixway.config import RoundRobinPolicy
 from radixway.routing.block_hash import pack_tokens, token_blocks
-from radixway.simulate import EngineConstants, Setting, Simulation, Trace, TraceRequest, figures_of
-from radixway.simulate.figures import percentile
+from radixway.simulate import EngineConstants, Outcome, Setting, Simulation, Trace, TraceRequest, figures_of
 from report import print_table, write_json
 from shapes import SHAPES
 
@@ -159,38 +159,47 @@ def as_trace(done: Sequence[Asked]) -> Trace:
     )
 
 
-def beside(done: Sequence[Asked], constants: EngineConstants) -> dict[str, dict[str, float]]:
-    """Each figure as simulated, as measured, and their ratio."""
-    setting = Setting(workers=1, kv_tokens=KV_TOKENS, constants=constants)
-    simulated = figures_of(Simulation(as_trace(done), RoundRobinPolicy(), setting).run())
-    ttft = sorted(asked.ttft_s for asked in done)
-    measured = {
-        "ttft_mean_s": fmean(ttft),
-        "ttft_p50_s": percentile(ttft, 0.5),
-        "ttft_p99_s": percentile(ttft, 0.99),
-        "itl_mean_s": fmean(asked.itl_s for asked in done),
-        "hit_rate": sum(asked.cached for asked in done) / sum(len(asked.prompt) for asked in done),
-    }
-    return {
-        name: {
-            "simulated": getattr(simulated, name),
-            "measured": value,
-            "ratio": getattr(simulated, name) / value,
-        }
-        for name, value in measured.items()
-    }
+def beside(parts: Sequence[tuple[EngineConstants, list[Asked]]]) -> dict[str, dict[str, float]]:
+    """Each figure as simulated, as measured, and their ratio, over all parts together."""
+    simulated, measured = Outcome(), Outcome()
+    for constants, done in parts:
+        setting = Setting(workers=1, kv_tokens=KV_TOKENS, constants=constants)
+        outcome = Simulation(as_trace(done), RoundRobinPolicy(), setting).run()
+        for whole, ttft_s, itl_s, cached in (
+            (simulated, outcome.ttft_s, outcome.itl_s, outcome.cached_tokens),
+            (
+                measured,
+                [asked.ttft_s for asked in done],
+                [asked.itl_s for asked in done],
+                sum(asked.cached for asked in done),
+            ),
+        ):
+            whole.ttft_s += ttft_s
+            whole.itl_s += itl_s
+            whole.cached_tokens += cached
+            whole.input_tokens += outcome.input_tokens
+    both = figures_of(simulated), figures_of(measured)
+    table: dict[str, dict[str, float]] = {}
+    for name in ("ttft_mean_s", "ttft_p50_s", "ttft_p99_s", "itl_mean_s", "hit_rate"):
+        ours, theirs = (getattr(figures, name) for figures in both)
+        table[name] = {"simulated": ours, "measured": theirs, "ratio": ours / theirs}
+    return table
 
 
-async def measure(url: str, given: argparse.Namespace) -> tuple[EngineConstants, list[Asked]]:
+async def measure(url: str, given: argparse.Namespace) -> list[tuple[EngineConstants, list[Asked]]]:
+    """The parts of a run: constants fitted to the times before and after, and what people asked."""
+    parts = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as session:
         client = Client(url, session, given.seed, SHAPES[given.shape][-1])
-        await client.ask(client.words(64), 4)  # whatever is only done once
-        rounds, turns = (2, 4) if given.quick else (5, 12)
-        times = list(await calibrate(client, rounds))
-        done = await converse(client, given.people, turns, given.think_s)
-        times += await calibrate(client, rounds)
-    coefficients = fit(*zip(*times, strict=True))
-    return EngineConstants(*coefficients, step_tokens=STEP_TOKENS, max_running=AT_ONCE), done
+        await calibrate(client, 1)  # whatever is only done once
+        before = list(await calibrate(client, 2))
+        for _ in range(2 if given.quick else 6):
+            done = await converse(client, given.people, 4, given.think_s)
+            after = list(await calibrate(client, 2))
+            coefficients = fit(*zip(*before, *after, strict=True))
+            parts.append((EngineConstants(*coefficients, STEP_TOKENS, AT_ONCE), done))
+            before = after
+    return parts
 
 
 def main() -> None:
@@ -203,21 +212,28 @@ def main() -> None:
         "--think-s", type=float, default=0.5, help="mean pause between an answer and the next"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and turns; ends within a minute")
+    parser.add_argument("--quick", action="store_true", help="two parts; ends within a minute")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="radixway-bench-") as folder:
         model = write_model(given.shape, Path(folder))
         with running(RADIXWAY, model, 0, AT_ONCE, PEERS_DIR) as server:
-            constants, done = asyncio.run(measure(server.url, given))
-    figures = beside(done, constants)
-    fitted = {name: getattr(constants, name) for name in ("step_s", "prefill_s", "decode_s", "context_s")}
-    print_table("constants fitted", ["", "µs"], [[name, value * 1e6] for name, value in fitted.items()])
+            parts = asyncio.run(measure(server.url, given))
+    figures, requests = beside(parts), sum(len(done) for _, done in parts)
+    fitted = {
+        name: [getattr(constants, name) for constants, _ in parts]
+        for name in ("step_s", "prefill_s", "decode_s", "context_s")
+    }
+    print_table(
+        "constants fitted, µs",
+        ["", *(f"part {number + 1}" for number in range(len(parts)))],
+        [[name, *(value * 1e6 for value in values)] for name, values in fitted.items()],
+    )
     rows = [[name, *(f"{figure[what]:.4f}" for what in figure)] for name, figure in figures.items()]
-    title = f"{len(done)} requests of {given.people} people, {given.shape}"
+    title = f"{requests} requests of {given.people} people, {given.shape}"
     print_table(title, ["", "simulated", "measured", "ratio"], rows)
     if given.json:
-        write_json(given.json, {"constants": fitted, "figures": figures, "requests": len(done)})
+        write_json(given.json, {"constants": fitted, "figures": figures, "requests": requests})
 
 
 if __name__ == "__main__":
