@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,6 +73,11 @@ class Share(NamedTuple):
     def prefilled(self) -> int:
         """Requests ever sent whose prefill is over."""
         return self.total - self.prefilling
+
+    @classmethod
+    def together(cls, shares: Iterable[Share]) -> Share:
+        """Of several gateways as of one."""
+        return cls(*map(sum, zip(*shares, strict=True)))
 
 
 NOTHING = Share()

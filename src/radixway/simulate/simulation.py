@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +9,10 @@ from heapq import merge
 from math import inf
 from operator import itemgetter
 
-from radixway.config import AnyPolicy, RoutingSection, WorkerSection
-from radixway.routing import Lease, RoutingRequest, Selector, Worker
+from radixway.config import AnyPolicy
+from radixway.routing import Lease, RoutingRequest
 from radixway.simulate.engine_model import EngineConstants, EngineModel, Job
+from radixway.simulate.gateways import LoadExchange, SimulatedGateway
 from radixway.simulate.trace import Trace
 
 _TEXT_OFFSET = 0xE000
@@ -35,11 +35,21 @@ class Setting:
     constants: EngineConstants = field(default_factory=EngineConstants)
     seed: int = 0
     """Of the policies that draw lots."""
+    gateways: int = 1
+    """In front of the same workers; requests go to them in turn."""
+    sync_delay_s: float | None = None
+    """How late each gateway hears of the others' load; None: never."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot be simulated."""
-        for name, least in (("workers", 1), ("kv_tokens", 1), ("event_delay_s", 0)):
-            if not least <= getattr(self, name) < inf:
+        for name, least in (
+            ("workers", 1),
+            ("kv_tokens", 1),
+            ("event_delay_s", 0),
+            ("gateways", 1),
+            ("sync_delay_s", 0),
+        ):
+            if getattr(self, name) is not None and not least <= getattr(self, name) < inf:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not 0 < self.speedup < inf:
             raise ValueError(f"speedup must be above 0, not {self.speedup}")
@@ -88,27 +98,30 @@ class Simulation:
         self._trace = trace
         self._setting = setting
         self._now = 0.0
-        self._selector = Selector(
-            RoutingSection(policy=policy), clock=lambda: self._now, rng=random.Random(setting.seed)
-        )
-        self._workers: list[Worker] = []
-        self._feeds: list[_Feed] = []
         capacity = setting.kv_tokens // trace.block_tokens
-        for number in range(setting.workers):
-            worker = Worker(WorkerSection(url=f"http://worker-{number}", kv_tokens=setting.kv_tokens))
-            self._selector.enroll(worker)
-            self._selector.index.follow(worker.slot, setting.events)
-            self._selector.index.resize(worker.slot, int(0.9 * capacity))
+        self._gateways: list[SimulatedGateway] = []
+        for number in range(setting.gateways):
+            gateway = SimulatedGateway(
+                policy, setting.workers, setting.kv_tokens, self._clock, setting.seed + number
+            )
+            for worker in gateway.workers:
+                gateway.selector.index.follow(worker.slot, setting.events)
+                gateway.selector.index.resize(worker.slot, int(0.9 * capacity))
+            self._gateways.append(gateway)
+        self._exchange: LoadExchange | None = None
+        if setting.sync_delay_s is not None:
+            self._exchange = LoadExchange(self._gateways, setting.sync_delay_s, self._clock)
+        self._feeds: list[_Feed] = []
+        for _ in range(setting.workers):
             feed = _Feed()
             feed.engine = EngineModel(setting.constants, trace.block_tokens, setting.kv_tokens, feed)
-            self._workers.append(worker)
             self._feeds.append(feed)
         self._leases: dict[int, Lease] = {}
         self._outcome = Outcome()
 
     def run(self, progress: Callable[[int], None] = lambda done: None) -> Outcome:
         """Replay the whole trace. `progress` is called now and then with the requests sent so far."""
-        policy, expected = self._selector.policy(None), 0
+        policy, expected = self._gateways[0].selector.policy(None), 0
         for number, asked in enumerate(self._trace.requests):
             if number % 256 == 0:
                 progress(number)
@@ -128,46 +141,67 @@ class Simulation:
                 text=_as_text(asked.blocks) if policy.reads_text else "",
                 stream=True,
             )
-            choice = self._selector.pick(request, self._workers)
+            gateway = self._gateways[number % len(self._gateways)]
+            choice = gateway.selector.pick(request, gateway.workers)
             job = Job(asked.blocks, asked.input_tokens, asked.output_tokens, now)
-            self._leases[id(job)] = self._selector.reserve(choice)
-            self._feeds[self._workers.index(choice.worker)].engine.submit(job, now)
+            self._leases[id(job)] = gateway.selector.reserve(choice)
+            self._feeds[gateway.workers.index(choice.worker)].engine.submit(job, now)
             expected += choice.cached_tokens
         self._work_until(inf)
         progress(len(self._trace.requests))
         self._outcome.expected_cached_tokens = expected if policy.reads_blocks else None
         self._outcome.work_s = [feed.engine.work_s for feed in self._feeds]
         self._outcome.busy_s = [feed.engine.busy_s for feed in self._feeds]
-        self._outcome.requests = [worker.load.total for worker in self._workers]
+        self._outcome.requests = [
+            sum(gateway.workers[number].load.total for gateway in self._gateways)
+            for number in range(self._setting.workers)
+        ]
         return self._outcome
 
     def check(self) -> None:
         """Every account, here and in what takes part. Raises AssertionError in words."""
-        self._selector.index.check()
-        for worker, feed in zip(self._workers, self._feeds, strict=True):
+        for gateway in self._gateways:
+            gateway.selector.index.check()
+        for number, feed in enumerate(self._feeds):
             feed.engine.check()
+            in_hand = sum(gateway.workers[number].load.requests for gateway in self._gateways)
             running = feed.engine.running
-            assert worker.load.requests == running, f"{worker.load.requests} in hand for {running} running"
+            assert in_hand == running, f"{in_hand} in hand for {running} running"
 
     def _work_until(self, now: float) -> None:
         happened = merge(*(feed.engine.run_until(now) for feed in self._feeds), key=itemgetter(0))
-        for self._now, job in happened:
+        for when, job in happened:
+            self._exchange_until(when)
+            self._now = when
             if job.finished:
                 self._leases.pop(id(job)).release()
                 self._note(job)
             else:
                 self._leases[id(job)].prefill_done()
+        self._exchange_until(now)
+
+    def _exchange_until(self, now: float) -> None:
+        """What gateways hear of each other by `now`."""
+        exchange = self._exchange
+        while exchange is not None and (at := exchange.next_at) is not None and at <= now:
+            self._now = at
+            exchange.deliver()
+
+    def _clock(self) -> float:
+        return self._now
 
     def _hear(self, now: float) -> None:
         """The events of the workers that have arrived by `now`."""
         if not self._setting.events:
             return
-        until, index = now - self._setting.event_delay_s, self._selector.index
-        for worker, feed in zip(self._workers, self._feeds, strict=True):
+        until = now - self._setting.event_delay_s
+        for number, feed in enumerate(self._feeds):
             pending = feed.pending
             while pending and pending[0][0] <= until:
                 _, stored, blocks = pending.popleft()
-                (index.stored if stored else index.removed)(worker.slot, blocks)
+                for gateway in self._gateways:
+                    index, slot = gateway.selector.index, gateway.workers[number].slot
+                    (index.stored if stored else index.removed)(slot, blocks)
 
     def _note(self, job: Job) -> None:
         outcome = self._outcome

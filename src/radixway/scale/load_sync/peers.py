@@ -9,7 +9,7 @@ reordered on the way, the latest message that names a worker settles it:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from radixway.routing.load import NOTHING, Share
@@ -111,7 +111,7 @@ class Peers:
 
     def elsewhere(self, url: str) -> Share:
         """What all of them together have in hand at the worker of that URL."""
-        return add_up(peer.share(url) for peer in self)
+        return Share.together(peer.share(url) for peer in self)
 
     def check(self) -> None:
         """Raises AssertionError in words."""
@@ -120,8 +120,3 @@ class Peers:
             assert peer.full <= peer.sequence, "a full message is newer than the newest"
             for sequence, _ in peer.shares.values():
                 assert peer.full <= sequence <= peer.sequence, "a share is older than what replaced it"
-
-
-def add_up(shares: Iterable[Share]) -> Share:
-    """The shares of several gateways as one."""
-    return Share(*map(sum, zip(NOTHING, *shares, strict=True)))
