@@ -26,8 +26,7 @@ def _check_peer(endpoint: str) -> str:
 
 
 def _check_redis(url: SecretStr) -> SecretStr:
-    text = url.get_secret_value()
-    text = re.sub(r"^valkey(s?)://", r"redi\1://", text).replace("redi://", "redis://", 1)
+    text = re.sub(r"^valkey(s?)://", r"redis\1://", url.get_secret_value())
     if not re.match(r"(rediss?|unix)://.", text):
         raise ValueError("this must be redis://HOST:PORT/DB, rediss://… or unix://PATH")
     return SecretStr(text)
@@ -54,7 +53,7 @@ class SyncSection(Section):
     """Of that server; gateways in front of other workers need another one."""
     key: SecretStr | None = Field(default=None, min_length=16)
     """Shared by the gateways: messages that were not sealed with it are ignored."""
-    interval_s: float = Field(default=0.005, ge=0.001, le=1)
+    interval_s: float = Field(default=0.01, ge=0.001, le=1)
     """How long changes are gathered before they are told."""
     heartbeat_s: float = Field(default=1.0, gt=0, le=60)
     """How often everything is told, changed or not."""

@@ -25,15 +25,10 @@ def _transport(sync: SyncSection) -> Transport:
         try:
             from radixway.scale.load_sync.over_redis import RedisTransport
         except ModuleNotFoundError as error:
-            raise _missing(error, "redis", "radixway[redis]") from None
+            needed = f"scale.sync.redis needs the package {error.name}: pip install 'radixway[redis]'"
+            raise ConfigError(needed) from None
         return RedisTransport(sync.redis.get_secret_value(), sync.channel, sync.forget_after_s)
-    try:
-        from radixway.scale.load_sync.over_zmq import ZmqTransport
-    except ModuleNotFoundError as error:
-        raise _missing(error, "bind", "pyzmq") from None
+    from radixway.scale.load_sync.over_zmq import ZmqTransport
+
     assert sync.bind is not None
     return ZmqTransport(sync.bind, sync.peers)
-
-
-def _missing(error: ModuleNotFoundError, key: str, package: str) -> ConfigError:
-    return ConfigError(f"scale.sync.{key} needs the package {error.name}: pip install '{package}'")
