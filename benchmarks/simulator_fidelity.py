@@ -4,9 +4,10 @@
 
 One engine, a process with one thread and random float32 weights, is asked over HTTP. By people who hold
 conversations: each asks, reads the answer, thinks and asks on; every prompt holds all that was said before.
-And before and after, with prompts that share nothing, alone and in batches: the constants of the simulator's
-engine model are fitted to these times. What people asked and when is the trace that the simulator replays
-with the constants fitted; times to first token, times between tokens and hits are set beside those measured.
+And before and after, with prompts that share nothing, alone, after a prefix of their own, and in batches: the
+constants of the simulator's engine model are fitted to these times. What people asked and when is the trace
+that the simulator replays with the constants fitted; times to first token, times between tokens and hits are
+set beside those measured.
 A run has several such parts, because the machine's other work comes and goes.
 """
 
@@ -42,6 +43,7 @@ AT_ONCE = 16
 PROMPTS = (16, 128, 256, 480, 960, 1440)
 BATCHES = ((1, 32), (1, 960), (4, 32), (4, 480), (8, 32), (8, 480), (16, 32))
 DECODED = 24
+PREFIXES, FRESH = (480, 1440), 128
 
 
 @dataclass(slots=True)
@@ -95,13 +97,21 @@ class Client:
 
 
 async def calibrate(client: Client, rounds: int) -> Iterator[tuple[list[float], float]]:
-    """Prompts alone and batches that decode: what each contains of every constant, and its seconds."""
+    """Prompts alone, after a prefix, batches that decode: what each has of every constant, its seconds."""
     rows: list[list[float]] = []
     seconds: list[float] = []
     for size in PROMPTS:
         alone = [(await client.ask(client.words(size), 1)).ttft_s for _ in range(rounds)]
-        rows.append([-(-size // STEP_TOKENS), size, 0, 0])
+        rows.append([-(-size // STEP_TOKENS), size, 0, 0, size * (size - 1) / 2])
         seconds.append(median(alone))
+    for cached in PREFIXES:
+        after = []
+        for _ in range(rounds):
+            prefix = client.words(cached)
+            await client.ask(prefix, 1)
+            after.append((await client.ask([*prefix, *client.words(FRESH)], 1)).ttft_s)
+        rows.append([1, FRESH, 0, 0, FRESH * cached + FRESH * (FRESH - 1) / 2])
+        seconds.append(median(after))
     for batch, size in BATCHES:
         gaps: list[float] = []
         for _ in range(max(1, rounds // 2)):
@@ -109,7 +119,7 @@ async def calibrate(client: Client, rounds: int) -> Iterator[tuple[list[float], 
             last_first = max(answer.came[0] for answer in answers)
             for answer in answers:
                 gaps += [b - a for a, b in pairwise(answer.came) if a >= last_first]
-        rows.append([1, 0, batch, batch * (size + DECODED / 2)])
+        rows.append([1, 0, batch, batch * (size + DECODED / 2), 0])
         seconds.append(fmean(gaps))
     return zip(rows, seconds, strict=True)
 
@@ -197,7 +207,7 @@ async def measure(url: str, given: argparse.Namespace) -> list[tuple[EngineConst
             done = await converse(client, given.people, 4, given.think_s)
             after = list(await calibrate(client, 2))
             coefficients = fit(*zip(*before, *after, strict=True))
-            parts.append((EngineConstants(*coefficients, STEP_TOKENS, AT_ONCE), done))
+            parts.append((EngineConstants(*coefficients, step_tokens=STEP_TOKENS, max_running=AT_ONCE), done))
             before = after
     return parts
 
@@ -222,7 +232,7 @@ def main() -> None:
     figures, requests = beside(parts), sum(len(done) for _, done in parts)
     fitted = {
         name: [getattr(constants, name) for constants, _ in parts]
-        for name in ("step_s", "prefill_s", "decode_s", "context_s")
+        for name in ("step_s", "prefill_s", "decode_s", "context_s", "attention_s")
     }
     print_table(
         "constants fitted, µs",

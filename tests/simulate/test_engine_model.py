@@ -65,6 +65,17 @@ def test_a_cached_prefix_is_not_computed_but_the_last_token_always_is():
     assert model.prefilled_tokens == 13 + 5 + 1
 
 
+def test_a_prefilled_token_attends_to_those_before_it_cached_or_not():
+    constants = EngineConstants(step_s=1.0, prefill_s=0, attention_s=0.01, step_tokens=8)
+    model, _ = engine(constants=constants)
+    model.submit(cold := job(1, 2, 3), 0.0)
+    finish(model)
+    assert cold.first_token == pytest.approx(2 + 0.01 * (13 * 12 / 2))
+    model.submit(warm := job(1, 2, 3, 4), model.now)
+    finish(model)
+    assert warm.first_token - warm.arrived == pytest.approx(1 + 0.01 * (5 * 12 + 5 * 4 / 2))
+
+
 def test_decoding_requests_slow_a_prefill_and_wait_for_its_step():
     model, _ = engine()
     model.submit(job(1, output=4), 0.0)

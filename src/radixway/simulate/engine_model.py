@@ -4,15 +4,15 @@ An engine works in steps. Each step decodes one token for every running request 
 `step_tokens` tokens less those, of the requests in the order in which they came. It takes
 
     step_s + prefilled tokens · prefill_s + decoding requests · decode_s + their context tokens · context_s
+           + pairs of a prefilled token and one before it · attention_s
 
 seconds. A request's prefix that the cache holds when its prefill begins is not computed; the last token of a
 prompt always is. Blocks are held from when they are computed until they are the least recently used ones that
 no running request needs. A request waits until the cache has room for its prompt and its whole answer, and
 those behind it wait too.
 
-Left out: what the answers leave in the cache (traces name the blocks of prompts alone), the time that a
-prompt's earlier tokens cost its later ones, and, within a run of steps that only decode and into which no
-request comes, the growth of the context.
+Left out: what the answers leave in the cache (traces name the blocks of prompts alone), preemption, and the
+growth of the context within a run of steps that only decode and into which no request comes.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class EngineConstants:
     """For each request that decodes."""
     context_s: float = 0.000_000_02
     """For each token that a decoding request attends to."""
+    attention_s: float = 0.0
+    """For each token prefilled and each of the prompt's tokens before it, cached or not."""
     step_tokens: int = 2048
     """Tokens computed in a step at most."""
     max_running: int = 256
@@ -296,11 +298,23 @@ class EngineModel:
         if self._prefilling:
             left = sum(job.left_to_prefill for job in self._prefilling)
             prefill = max(1, min(left, constants.step_tokens - decoding))
-            self._step = _Step(seconds + constants.prefill_s * prefill, 1, prefill)
+            seconds += constants.prefill_s * prefill
+            if constants.attention_s:
+                seconds += constants.attention_s * self._attended(prefill)
+            self._step = _Step(seconds, 1, prefill)
         elif decoding:
             self._step = _Step(seconds, self._decoding[0][0] - self._steps, 0)
         else:
             self._step = None
+
+    def _attended(self, tokens: int) -> int:
+        """Pairs of one of the next `tokens` prefilled and one before it in its prompt."""
+        pairs = 0
+        for job in self._prefilling:
+            taken = min(tokens, job.left_to_prefill)
+            pairs += taken * (job.input_tokens - job.left_to_prefill) + taken * (taken - 1) // 2
+            tokens -= taken
+        return pairs
 
     def _admit(self, job: Job) -> bool:
         depth = self.cache.depth(job.blocks)
