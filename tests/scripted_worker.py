@@ -68,6 +68,10 @@ class ScriptedWorker:
     url: str = ""
     tokenizes: bool = False
     """It has `/tokenize`, which its behaviour answers."""
+    adapters: dict[str, str] = field(default_factory=dict)
+    """LoRA adapters by name, and whose they are."""
+    root: str | None = None
+    """Where its model lies."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -99,7 +103,9 @@ class ScriptedWorker:
                         return
                     await exchange.reply(200, b"{}")
                 elif exchange.path == "/v1/models":
-                    listing = {"object": "list", "data": [{"id": name} for name in self.models]}
+                    entries = [{"id": name, "root": self.root} for name in self.models]
+                    entries += [{"id": name, "parent": parent} for name, parent in self.adapters.items()]
+                    listing = {"object": "list", "data": entries}
                     await exchange.reply(200, json.dumps(listing).encode())
                 elif exchange.path == "/server_info":
                     await exchange.reply(200, b'{"max_total_num_tokens": 4096, "max_running_requests": 8}')

@@ -68,7 +68,7 @@ class Gateway:
         self._middlewares = load_middlewares(
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )
-        self._tokenizers = Tokenizers(config.routing)
+        self.tokenizers = Tokenizers(config.routing)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
         self.load_sync: LoadSync | None = None
@@ -110,7 +110,7 @@ class Gateway:
         self.registry.on_remove.append(selector.forget)
         prompts = PromptReader(
             config.routing,
-            self._tokenizers,
+            self.tokenizers,
             HttpTokenize(transport.session, config.routing.tokenize.ask_timeout_s),
             clock=selector.ledger.clock,
             on_fallback=self.metrics.prompt_as_text,
