@@ -140,7 +140,10 @@ async def test_a_worker_whose_path_is_not_ascii_has_an_ascii_name():
 
 async def test_a_worker_that_only_prefills_is_asked_nothing():
     async with scripted_worker() as worker, running_gateway() as gateway:
-        await gateway.post("/add_worker", {"url": worker.url, "role": "prefill"})
+        status, body, _ = await gateway.post("/add_worker", {"url": worker.url, "role": "prefill"})
+        assert status == 400 and "disaggregation" in body["error"]["message"]
+        added = {"url": worker.url, "role": "prefill", "disaggregation": "vllm"}
+        await gateway.post("/add_worker", added)
         await gateway.until(worker.url, WorkerState.READY)
         assert (await gateway.chat())[0] == 503
         await gateway.post("/add_worker", {"url": worker.url, "kv_tokens": 5})

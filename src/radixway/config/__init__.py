@@ -1,5 +1,6 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
+from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.engine import EngineConfig
 from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import (
@@ -35,6 +36,7 @@ __all__ = [
     "BreakerSection",
     "Config",
     "ConfigError",
+    "DisaggregationSection",
     "EngineConfig",
     "ExpectedTimePolicy",
     "GatewaySection",
@@ -57,6 +59,7 @@ __all__ = [
     "SyncSection",
     "TelemetrySection",
     "TokenizeSection",
+    "TransferSection",
     "WorkerSection",
     "check_worker_url",
     "load_config",

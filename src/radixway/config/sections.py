@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr
+from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr, model_validator
 from yarl import URL
 
 from radixway.config.base import Section
+from radixway.config.disaggregation import DisaggregationSection, Transfer
 from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
@@ -87,7 +88,9 @@ class WorkerSection(Section):
     url: WorkerUrl
     models: tuple[str, ...] = ()
     role: Role = "any"
-    """A worker that only prefills or only decodes gets no requests until pairs can be picked."""
+    """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
+    disaggregation: Transfer | None = None
+    """How it hands KV on or takes it; needed where it has another role than `any`."""
     kv_tokens: int | None = Field(default=None, ge=1)
     """KV tokens its cache holds."""
     max_batch_size: int | None = Field(default=None, ge=1)
@@ -98,6 +101,12 @@ class WorkerSection(Section):
     """Sent to the worker as `Authorization: Bearer KEY`."""
     kv_events: Literal["auto", "off"] | KvEventsSection = "auto"
     """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
+
+    @model_validator(mode="after")
+    def _hands_kv_on(self) -> Self:
+        if self.role != "any" and self.disaggregation is None:
+            raise ValueError(f"role {self.role} needs disaggregation: vllm or sglang, its way to pass KV")
+        return self
 
 
 class HealthSection(Section):
@@ -164,6 +173,7 @@ class RoutingSection(Section):
     hedge: HedgeSection | None = None
     fallbacks: Fallbacks = Field(default_factory=dict)
     """Models whose requests go to another model while no worker of theirs can take them."""
+    disaggregation: DisaggregationSection = DisaggregationSection()
     health: HealthSection = HealthSection()
 
 

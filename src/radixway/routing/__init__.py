@@ -8,7 +8,8 @@ from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.limits import Limits
 from radixway.routing.load import Load, PrefillRate, Share
-from radixway.routing.prompts import PromptReader
+from radixway.routing.pairs import PairChoice, Pairs
+from radixway.routing.prompts import PromptReader, Reads
 from radixway.routing.queue import RequestQueue, Waiting
 from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
@@ -34,10 +35,13 @@ __all__ = [
     "Limits",
     "Load",
     "Matches",
+    "PairChoice",
+    "Pairs",
     "PrefillRate",
     "Probe",
     "ProbeFailed",
     "PromptReader",
+    "Reads",
     "Registry",
     "RequestQueue",
     "Reservations",

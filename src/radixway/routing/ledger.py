@@ -47,12 +47,15 @@ class Ledger:
         uncached_tokens: int = 0,
         *,
         count_blocks: bool = True,
+        prefills: bool = True,
     ) -> Lease:
         """A place at `worker` for a request that has to prefill so many tokens there.
 
-        `count_blocks`: whether `Load.active_blocks` should know of the prompt's.
+        `count_blocks`: whether `Load.active_blocks` should know of the prompt's. `prefills`: False where
+        another worker does it for this one: nothing waits for the prefill here, and nothing is learnt of it.
         """
-        return Lease(self, worker, request, uncached_tokens, request.blocks if count_blocks else ())
+        blocks = request.blocks if count_blocks else ()
+        return Lease(self, worker, request, uncached_tokens, blocks, prefills=prefills)
 
     def hear(self, worker: Worker, elsewhere: Share) -> None:
         """All other gateways together have `elsewhere` in hand at `worker`. No lease of ours is touched.
@@ -87,6 +90,8 @@ class Lease:
         request: RoutingRequest,
         uncached_tokens: int,
         blocks: Sequence[int],
+        *,
+        prefills: bool,
     ) -> None:
         self._ledger = ledger
         self._worker: Worker | None = worker
@@ -94,18 +99,18 @@ class Lease:
         self._blocks = blocks
         self._tokens = uncached_tokens
         self._output_blocks = 0
-        self._prefilling = True
+        self._prefilling = prefills
         now = ledger.clock()
         load = worker.load
         queue_s = load.queue_s(now)
-        if not queue_s and not load.telling():
+        if prefills and not queue_s and not load.telling():
             load.busy_since = now
         load.drained_at = now + queue_s + uncached_tokens * load.rate.seconds_per_token
         load.requests += 1
         load.total += 1
         load.streams += self._stream
-        load.prefilling += 1
-        load.silent += not self._stream
+        load.prefilling += prefills
+        load.silent += prefills and not self._stream
         load.prefill_tokens += uncached_tokens
         load.sent_tokens += uncached_tokens
         active = load.active_blocks

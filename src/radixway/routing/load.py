@@ -37,6 +37,10 @@ class PrefillRate:
         for tokens in (0, 1000):
             self._add(tokens, _OVERHEAD_S + tokens * _SECONDS_PER_TOKEN, 0.5)
 
+    def prefill_s(self, tokens: int) -> float:
+        """Seconds for a prefill of so many tokens; the last one of a prompt always needs one."""
+        return self.overhead_s + max(1, tokens) * self.seconds_per_token
+
     def observe(self, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long, once it had the worker."""
         self.observed += 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from radixway.config import WorkerSection
 from radixway.routing.worker import Findings, Worker, WorkerState
+
+log = logging.getLogger(__name__)
 
 
 class Registry:
@@ -14,6 +17,8 @@ class Registry:
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._candidates: dict[str | None, tuple[Worker, ...]] = {}
+        self._prefillers: dict[str | None, tuple[Worker, ...]] = {}
+        self._some_only_decode: bool | None = None
         self._known_models: frozenset[str] | None = None
         self._alone: dict[Worker, bool] = {}
         self.on_add: list[Callable[[Worker], None]] = []
@@ -67,23 +72,28 @@ class Registry:
         """What the worker says of itself."""
         if worker.told != findings:
             worker.told = findings
+            if worker.role != worker.given.role:
+                log.warning(
+                    "worker %s is Radixway's own engine, which hands no KV on: it does not only %s",
+                    worker.name,
+                    worker.given.role,
+                )
             self._forget_candidates()
             for tell in tuple(self.on_learn):
                 tell(worker)
 
     def candidates(self, model: str | None) -> tuple[Worker, ...]:
-        """The ready workers that serve `model`, or any model when it is None.
+        """The ready workers that may answer for `model`, or for any model when it is None.
 
-        Workers that only prefill or only decode wait for a pair to be picked, which is not built yet.
+        Those that only prefill are not among them, nor those that only decode while nobody prefills for them.
         """
         found = self._candidates.get(model)
         if found is None:
+            dialects = {worker.dialect for worker in self.prefillers(model)}
             found = tuple(
                 worker
-                for worker in self._workers.values()
-                if worker.state is WorkerState.READY
-                and worker.given.role == "any"
-                and (model is None or model in worker.models)
+                for worker in self._ready(model)
+                if worker.answers_alone or (worker.role == "decode" and worker.dialect in dialects)
             )
             if found:  # unknown names come from clients: never grow with them
                 self._candidates[model] = found
@@ -99,6 +109,26 @@ class Registry:
             self._alone[worker] = alone
         return alone and (model is not None or len(self._workers) == 1)
 
+    def prefillers(self, model: str | None) -> tuple[Worker, ...]:
+        """The ready workers that prefill `model` for others."""
+        found = self._prefillers.get(model)
+        if found is None:
+            found = tuple(worker for worker in self._ready(model) if worker.role == "prefill")
+            if found or model is None:
+                self._prefillers[model] = found
+        return found
+
+    def some_only_decode(self) -> bool:
+        """Whether there are ready workers of that role at all."""
+        if self._some_only_decode is None:
+            self._some_only_decode = any(worker.role == "decode" for worker in self._ready(None))
+        return self._some_only_decode
+
+    def _ready(self, model: str | None) -> Iterator[Worker]:
+        for worker in self._workers.values():
+            if worker.state is WorkerState.READY and (model is None or model in worker.models):
+                yield worker
+
     def models(self) -> frozenset[str]:
         """Every model that some known worker serves, ready or not."""
         if self._known_models is None:
@@ -113,5 +143,7 @@ class Registry:
 
     def _forget_candidates(self) -> None:
         self._candidates = {}
+        self._prefillers = {}
+        self._some_only_decode = None
         self._known_models = None
         self._alone = {}

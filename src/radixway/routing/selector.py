@@ -106,9 +106,14 @@ class Selector:
         return self._by_model.get(model, self._default)
 
     def pick(self, request: RoutingRequest, candidates: Sequence[Worker]) -> Choice:
-        """The best of `candidates` (at least one)."""
-        policy, now = self.policy(request.model), self.ledger.clock()
-        matches = NO_MATCHES
+        """The best of `candidates` (at least one), by the policy of the request's model."""
+        choice = self.weigh(request, candidates, self.policy(request.model))
+        self.took(choice)
+        return choice
+
+    def weigh(self, request: RoutingRequest, candidates: Sequence[Worker], policy: Policy) -> Choice:
+        """The best of `candidates` (at least one) by `policy`, for who may choose otherwise after all."""
+        now, matches = self.ledger.clock(), NO_MATCHES
         if policy.reads_blocks:
             found = self.index.find(request.blocks, now)
             if len(candidates) > self._shortlist:
@@ -118,9 +123,12 @@ class Selector:
                 matches = found.matches()
         scores = policy.score(request, candidates, View(matches, now))
         worker = self._draw(candidates, scores.costs, policy.temperature)
-        self._turn += 1
-        worker.picked = self._turn
         return Choice(worker, policy.name, request, candidates, scores, matches)
+
+    def took(self, choice: Choice) -> None:
+        """It was the chosen worker's turn: of equals it is the last one now."""
+        self._turn += 1
+        choice.worker.picked = self._turn
 
     def uncached_tokens(self, request: RoutingRequest, candidates: Sequence[Worker]) -> list[int]:
         """Prompt tokens that each of `candidates` would have to prefill, as far as is known."""
@@ -136,17 +144,26 @@ class Selector:
             expected.append(queue_s + rate.overhead_s + tokens * rate.seconds_per_token)
         return expected
 
-    def reserve(self, choice: Choice) -> Lease:
-        """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on."""
+    def reserve(self, choice: Choice, *, count_blocks: bool = False) -> Lease:
+        """Take a place at the chosen worker, and expect the prompt's prefix to be there from now on.
+
+        `count_blocks`: whether somebody else than the policy looks at the blocks in use there.
+        """
         request, worker = choice.request, choice.worker
-        policy, now = self.policy(request.model), self.ledger.clock()
-        policy.routed(request, worker, now)
-        if policy.reads_blocks and request.blocks and worker.slot >= 0:
-            known = choice.matches.device.get(worker.slot, 0)
-            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
+        policy = self.policy(request.model)
+        policy.routed(request, worker, self.ledger.clock())
+        if policy.reads_blocks:
+            self.expect(choice)
         uncached = request.tokens - choice.cached_tokens
-        counted = policy.counts_blocks or self._counts_blocks
+        counted = count_blocks or policy.counts_blocks or self._counts_blocks
         return self.ledger.reserve(worker, request, uncached, count_blocks=counted)
+
+    def expect(self, choice: Choice) -> None:
+        """The chosen worker will hold the prompt's blocks."""
+        request, worker = choice.request, choice.worker
+        if request.blocks and worker.slot >= 0:
+            known, now = choice.matches.device.get(worker.slot, 0), self.ledger.clock()
+            self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
 
     def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.

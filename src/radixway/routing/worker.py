@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from yarl import URL
 
-from radixway.config import KvEventsSection, WorkerSection
+from radixway.config import KvEventsSection, Role, WorkerSection
 from radixway.routing.breaker import Breaker
 from radixway.routing.load import Load
+
+OWN_ENGINE = "radixway"
+"""What our engine calls itself in `/server_info`."""
 
 
 class WorkerState(StrEnum):
@@ -70,6 +73,8 @@ class Findings:
     """Where its tokenizer lies, as it sees it."""
     tokenizes: bool = False
     """It has `/tokenize`."""
+    engine: str | None = None
+    """Which software it is, if it says."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +113,21 @@ class Worker:
         return self.given.models or self.told.models or ()
 
     @property
+    def role(self) -> Role:
+        """As the operator gave it; our own engine hands no KV on, and does all whatever they gave it."""
+        return "any" if self.told.engine == OWN_ENGINE else self.given.role
+
+    @property
+    def dialect(self) -> Literal["vllm", "sglang"] | None:
+        """How it hands KV on or takes it."""
+        return self.given.disaggregation.dialect if self.given.disaggregation is not None else None
+
+    @property
+    def answers_alone(self) -> bool:
+        """It can prefill what it answers. SGLang's decode workers refuse a request without a pair."""
+        return self.role == "any" or (self.role == "decode" and self.dialect == "vllm")
+
+    @property
     def kv_tokens(self) -> int | None:
         """Tokens its KV cache holds."""
         return self.given.kv_tokens or self.told.kv_tokens
@@ -134,7 +154,7 @@ class Worker:
             "url": self.url,
             "state": self.state.value,
             "models": list(self.models),
-            "role": self.given.role,
+            "role": self.role,
             "kv_tokens": self.kv_tokens,
             "max_batch_size": self.max_batch_size,
             "max_in_flight": self.given.max_in_flight,

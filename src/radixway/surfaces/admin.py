@@ -55,7 +55,7 @@ def admin_routes(
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
         """At least one worker can answer; 503 otherwise."""
-        if not ready_workers():
+        if not registry.candidates(None):
             raise NoWorkers(f"none of {len(registry)} workers can answer")
         return {"status": "ready", "workers": ready_workers()}
 

@@ -161,7 +161,7 @@ class _Sweeper:
 
 
 def _candidates(registry: Registry, question: _Question) -> tuple[Worker, ...]:
-    ready = registry.candidates(question.model)
+    ready = tuple(worker for worker in registry.candidates(question.model) if worker.answers_alone)
     if not ready and question.model is not None and registry.surely_lacks(question.model):
         raise ModelNotFound(question.model)
     if question.workers is not None:

@@ -20,10 +20,9 @@ from radixway.pipeline import (
 )
 from radixway.routing import (
     Breakers,
-    Choice,
-    Lease,
     Limits,
     PromptReader,
+    Reads,
     Registry,
     RequestQueue,
     RoutingRequest,
@@ -33,18 +32,8 @@ from radixway.routing import (
     WorkerState,
 )
 from radixway.telemetry import Metrics
-
-
-@dataclass(slots=True)
-class Place:
-    """A worker for a request, and what the request takes up there."""
-
-    choice: Choice
-    lease: Lease
-
-    @property
-    def worker(self) -> Worker:
-        return self.choice.worker
+from radixway.transports.pairing import Pairing
+from radixway.transports.place import Place
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -78,6 +67,7 @@ class Admission:
         self._metrics = metrics
         self._config = config
         self._limits = Limits(config)
+        self._pairing = Pairing(registry, selector, breakers, self._limits, config)
         self._queue: RequestQueue[_Waiter] = RequestQueue(config.queue)
         self._kept: set[Worker] = set()
         """Workers whose next room is for whoever is first in a line, though others would fit in sooner."""
@@ -121,6 +111,7 @@ class Admission:
             worker
             for worker in self._registry.candidates(_pool(request.model))
             if worker is not first.worker
+            and worker.answers_alone
             and worker.name not in request.tried
             and not worker.breaker.tripped
             and worker.models[:1] == models  # the body names one of them where it asked for any
@@ -137,13 +128,16 @@ class Admission:
             and not self._limits.on
             and self._registry.is_alone(candidates[0], _pool(request.model))
         )
-        return self._prompts.read(request, self._selector.policy(request.model), candidates, alone=alone)
+        reads: Reads = self._selector.policy(request.model)
+        if self._pairing.concerns(candidates):
+            reads = self._pairing.reads(request.model)
+        return self._prompts.read(request, reads, candidates, alone=alone)
 
     def _ready(self, request: Request) -> Sequence[Worker]:
         """The workers that may answer now, full or not."""
         if request.pinned is not None:
             return self._pinned(request)
-        ready = self._registry.candidates(_pool(request.model))
+        ready = self._pairing.usable(request.model, self._registry.candidates(_pool(request.model)))
         if request.tried:
             ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
         return self._breakers.admitted(ready)
@@ -152,7 +146,7 @@ class Admission:
         model = _pool(request.model)
         return tuple(
             worker
-            for worker in self._registry.candidates(model)
+            for worker in self._pairing.usable(request.model, self._registry.candidates(model))
             if request.pinned in (worker.name, worker.url)
         )
 
@@ -170,6 +164,7 @@ class Admission:
 
     def _with_room(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
         free = self._limits.with_room(candidates, prompt)
+        free = self._pairing.usable(prompt.model, free, prompt)
         return [worker for worker in free if worker not in self._kept] if self._kept else free
 
     def _take(self, request: Request, prompt: RoutingRequest, candidates: Sequence[Worker]) -> Place:
@@ -178,6 +173,8 @@ class Admission:
             expected = self._selector.expected_ttft_s(prompt, candidates)
             soon = [worker for worker, s in zip(candidates, expected, strict=True) if s <= left]
             candidates = soon or candidates
+        if self._pairing.concerns(candidates):
+            return self._pairing.take(request, prompt, candidates)
         choice = self._selector.pick(prompt, candidates)
         request.journal.add("select", choice)
         lease = self._selector.reserve(choice)
@@ -225,7 +222,7 @@ class Admission:
             place = await waiter.place
         except asyncio.CancelledError:
             if not waiter.place.cancelled() and waiter.place.exception() is None:
-                waiter.place.result().lease.release()  # it came in the same moment
+                waiter.place.result().release()  # it came in the same moment
             raise
         finally:
             timer.cancel()

@@ -17,11 +17,23 @@ from radixway.pipeline import (
     Request,
     WorkerFailed,
 )
-from radixway.routing import Breakers, HealthMonitor, Hedging, PromptReader, Registry, Selector
+from radixway.routing import (
+    Breakers,
+    HealthMonitor,
+    Hedging,
+    Lease,
+    PromptReader,
+    Registry,
+    Selector,
+    Worker,
+)
 from radixway.telemetry import Metrics
-from radixway.transports.admission import Admission, Place
+from radixway.transports.admission import Admission
+from radixway.transports.handover import Handover
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
+from radixway.transports.place import Place
+from radixway.transports.transfer import without_transfer
 
 
 class Dispatch:
@@ -44,6 +56,7 @@ class Dispatch:
         self._hedge: Hedge | None = None
         if config.hedge is not None:
             self._hedge = Hedge(Hedging(config.hedge), self._admission, self._attempt, metrics)
+        self._handover = Handover(self._carry)
         self._transport = transport
         transport.on_break = self._breakers.broke
         self._health = health
@@ -97,9 +110,17 @@ class Dispatch:
         self._metrics.fell_back(asked, model)
 
     async def _attempt(self, request: Request, place: Place) -> Reply:
-        worker = place.worker
+        if place.prefill is not None:
+            return await self._handover.send(request, place.prefill, place)
+        if place.worker.role != "any":
+            request = without_transfer(request)
+        return await self._carry(request, place.worker, place.lease)
+
+    async def _carry(
+        self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
+    ) -> Reply:
         try:
-            reply = await self._transport.send(request, worker, place.lease)
+            reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
         except WorkerFailed as failure:
             if failure.said is None:
                 self._health.suspect(worker, gone=failure.reason == "unreachable")

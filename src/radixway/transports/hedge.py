@@ -9,7 +9,8 @@ from typing import Any
 from radixway.pipeline import Reply, Request, WorkerFailed
 from radixway.routing import Hedging
 from radixway.telemetry import Metrics
-from radixway.transports.admission import Admission, Place
+from radixway.transports.admission import Admission
+from radixway.transports.place import Place
 
 Attempt = Callable[[Request, Place], Coroutine[Any, Any, Reply]]
 """Carries a request to a place. Raises WorkerFailed."""
@@ -31,7 +32,8 @@ class Hedge:
 
     async def send(self, request: Request, place: Place) -> Reply:
         """The first answer. Raises WorkerFailed when there is none."""
-        began_s, delay_s = request.journal.elapsed_s(), self._delay_s(request)
+        began_s = request.journal.elapsed_s()
+        delay_s = self._delay_s(request) if place.prefill is None else None
         if delay_s is None:
             reply = await self._attempt(request, place)
         else:
@@ -98,4 +100,4 @@ async def _drop(losers: _Running) -> None:
     for outcome, place in zip(outcomes, losers.values(), strict=True):
         if isinstance(outcome, Reply) and outcome.chunks is not None:
             await outcome.chunks.aclose()
-        place.lease.release()
+        place.release()

@@ -73,8 +73,12 @@ class HttpTransport:
         self.on_break: Callable[[Worker], None] = lambda worker: None
         """Told of a worker that breaks off a stream after its first event."""
 
-    async def send(self, request: Request, worker: Worker, lease: Lease) -> Reply:
+    async def send(
+        self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
+    ) -> Reply:
         """Ask `worker` and return its answer; `lease` is released when the answer has been read or closed.
+
+        `prefill_only`: the answer comes with the first token, and nothing after it.
 
         A whole reply is read to its end; a stream is read up to its first event. Until then nothing has
         reached the client, so every failure raises WorkerFailed and can be tried elsewhere.
@@ -100,6 +104,8 @@ class HttpTransport:
                 reply.chunks = events
             else:
                 reply.body = await answer.read_all()
+                if prefill_only and answer.status == 200:
+                    lease.prefill_done()
                 lease.release()
             return reply
         except BaseException as error:

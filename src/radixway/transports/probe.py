@@ -59,6 +59,7 @@ class HttpProbe:
             adapters=adapters,
             tokenizer_path=_text(info.get("tokenizer_path")) or _text(info.get("model_path")) or _text(root),
             tokenizes=status == 405,  # it is there, for POST
+            engine=_text(info.get("engine")),
         )
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:

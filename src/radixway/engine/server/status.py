@@ -100,6 +100,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
     """What the engine runs with and how busy it is: SGLang's keys, and ours."""
     info, stats, config = service.engine.model_info, service.engine.stats(), service.config
     reply = {
+        "engine": "radixway",
         "version": __version__,
         "model_path": info.path,
         "tokenizer_path": service.tokenizer_path,

@@ -1,0 +1,147 @@
+"""Two workers for one answer: one prefills the prompt, the other takes its KV and answers.
+
+vLLM, one after the other::
+
+    prefill worker   ├── prefill ──┤ kv_transfer_params
+    decode worker                  ├─ fetch KV ─┼── tokens ──►
+
+SGLang, both at once::
+
+    prefill worker   ├─ meet ─┼── prefill, KV to the decode worker ──┤ its answer is dropped
+    decode worker    ├─ meet ─┼── wait for the KV ──────────────────┼── tokens ──►
+
+Whatever happens before the first byte of the decode worker's answer (a worker dies or hangs, the client
+leaves), both places are given back, and the pipeline tries another pair as it tries another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, Protocol
+
+from radixway.pipeline import Reply, Request, WorkerFailed
+from radixway.routing import Lease, Worker
+from radixway.transports.transfer import sglang_pair, vllm_decode, vllm_prefill, without_transfer
+
+log = logging.getLogger(__name__)
+
+
+class Leg(Protocol):
+    """One of the two workers, and the request's place there."""
+
+    @property
+    def worker(self) -> Worker: ...
+
+    @property
+    def lease(self) -> Lease: ...
+
+
+class Carry(Protocol):
+    """Brings a request to a worker (see `HttpTransport.send`) and notes what became of it."""
+
+    def __call__(
+        self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
+    ) -> Coroutine[Any, Any, Reply]: ...
+
+
+class Handover:
+    """Carries requests to pairs of workers."""
+
+    def __init__(self, carry: Carry) -> None:
+        self._carry = carry
+        self._ending: set[asyncio.Task[Reply]] = set()
+        """Prefills whose KV has arrived, and whose answers nobody waits for."""
+        self._silent: set[str] = set()
+        """Workers that have been found to hand nothing on."""
+
+    async def send(self, request: Request, prefill: Leg, decode: Leg) -> Reply:
+        """The decode worker's answer. Both leases are released when it has been read or closed.
+
+        Raises WorkerFailed if either worker fails before the first byte of it.
+        """
+        in_turn = decode.worker.dialect == "vllm"
+        try:
+            return await (self._in_turn if in_turn else self._at_once)(request, prefill, decode)
+        except BaseException:
+            prefill.lease.release()
+            decode.lease.release()
+            raise
+
+    async def _in_turn(self, request: Request, prefill: Leg, decode: Leg) -> Reply:
+        """vLLM. A prefill that is refused, or hands nothing on, is left to the decode worker."""
+        prefilled = await self._prefill(vllm_prefill(request), prefill)
+        _raise_if_broken(prefilled)
+        going_on = vllm_decode(request, prefilled.body) if prefilled.status == 200 else None
+        self._note_prefill(request, prefill, prefilled.status, handed_on=going_on is not None)
+        if going_on is None and prefilled.status == 200 and prefill.worker.name not in self._silent:
+            self._silent.add(prefill.worker.name)
+            log.warning(
+                "worker %s prefilled and handed nothing on: does it run with a KV connector?",
+                prefill.worker.name,
+            )
+        reply = await self._carry(going_on or without_transfer(request), decode.worker, decode.lease)
+        return _answered(reply, prefill if going_on is not None else None)
+
+    async def _at_once(self, request: Request, prefill: Leg, decode: Leg) -> Reply:
+        """SGLang. The decode worker waits for the prefill, so a failed prefill ends both."""
+        paired = sglang_pair(request, prefill.worker)
+        loop = asyncio.get_running_loop()
+        prefilling = loop.create_task(self._prefill(paired, prefill))
+        answering = loop.create_task(self._carry(paired, decode.worker, decode.lease))
+        try:
+            await asyncio.wait((prefilling, answering), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                prefilled = prefilling.result()
+                _raise_if_broken(prefilled)
+                if prefilled.status != 200:
+                    return prefilled  # the client's mistake: the decode worker would wait in vain
+                self._note_prefill(request, prefill, prefilled.status, handed_on=True)
+            reply = await answering
+            _raise_if_broken(reply)
+            if reply.status == 200:
+                self._let_end(prefilling)
+            return _answered(reply, prefill)
+        finally:
+            if prefilling not in self._ending:
+                await _stop(prefilling)
+                prefill.lease.release()  # a task that is cancelled before its first step does not do so
+            if not answering.done():
+                await _stop(answering)
+                decode.lease.release()
+
+    async def _prefill(self, request: Request, leg: Leg) -> Reply:
+        """The prefill worker's answer, whole: it is short, however it comes."""
+        return await self._carry(replace(request, stream=False), leg.worker, leg.lease, prefill_only=True)
+
+    def _note_prefill(self, request: Request, leg: Leg, status: int, *, handed_on: bool) -> None:
+        request.journal.add("prefill", worker=leg.worker.name, status=status, handed_on=handed_on)
+
+    def _let_end(self, prefilling: asyncio.Task[Reply]) -> None:
+        """The KV has arrived. What the prefill worker still has to say is read and dropped."""
+        self._ending.add(prefilling)
+        prefilling.add_done_callback(self._ended)
+
+    def _ended(self, prefilling: asyncio.Task[Reply]) -> None:
+        self._ending.discard(prefilling)
+        if not prefilling.cancelled() and (error := prefilling.exception()) is not None:
+            log.debug("a prefill failed after its KV had arrived: %s", error)
+
+
+async def _stop(task: asyncio.Task[Reply]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _raise_if_broken(reply: Reply) -> None:
+    """A 5xx of one of two is no answer to the client's request: another pair may have one."""
+    if reply.status >= 500:
+        raise WorkerFailed(reply.worker, "unavailable", f"it answered {reply.status}", said=reply)
+
+
+def _answered(reply: Reply, prefill: Leg | None) -> Reply:
+    if prefill is not None:
+        reply.headers.append((b"x-radixway-prefill-worker", prefill.worker.name.encode("ascii")))
+    return reply
