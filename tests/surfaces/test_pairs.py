@@ -168,6 +168,44 @@ async def test_a_prefill_worker_that_fails_is_replaced(failure):
         await idle(gateway)
 
 
+@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+async def test_a_prefill_worker_that_hangs_and_answers_no_probe_is_given_up(dialect):
+    answers = {"vllm": (prefilled, answer_ok), "sglang": (meet, answer_ok)}[dialect]
+    hung = asyncio.Event()
+
+    async def stick(exchange: Exchange) -> None:
+        hung.set()
+        await exchange.until_peer_leaves()
+
+    health = FAST_HEALTH | {"timeout_s": 0.1}
+    async with pool([stick, answers[0]], [answers[1]], dialect=dialect, health=health) as (
+        gateway,
+        prefill,
+        _,
+        _,
+    ):
+        asking = []
+        while not hung.is_set():
+            asking.append(asyncio.create_task(gateway.chat()))
+            await asyncio.wait(asking[-1:], timeout=0.05)
+        prefill[0].deaf = True
+        assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
+        await idle(gateway)
+
+
+async def test_the_metrics_tell_who_prefilled_and_why():
+    async with pool([prefilled], [answer_ok]) as (gateway, _, _, _):
+        await gateway.chat()
+        await gateway.chat(n=2)
+        registry = gateway.gateway.metrics.registry
+        for where, reason in (
+            ("elsewhere", "many uncached tokens"),
+            ("alone", "it asks for several answers"),
+        ):
+            labels = {"where": where, "reason": reason}
+            assert registry.get_sample_value("radixway_prefills_total", labels) == 1
+
+
 async def test_without_a_prefill_worker_left_the_decode_worker_does_it_all():
     async with pool([die], [answer_ok]) as (gateway, _, (d,), _):
         status, _, headers = await gateway.chat()

@@ -155,6 +155,7 @@ class Worker:
             "state": self.state.value,
             "models": list(self.models),
             "role": self.role,
+            "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,
             "max_batch_size": self.max_batch_size,
             "max_in_flight": self.given.max_in_flight,

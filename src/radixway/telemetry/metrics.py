@@ -73,6 +73,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        split = Counter(
+            "radixway_prefills",
+            "Prompts that a pair of workers might have shared, by who prefilled them and why",
+            ["where", "reason"],
+            registry=self.registry,
+        )
         as_text = Counter(
             "radixway_prompts_as_text",
             "Prompts known by their text because they could not be tokenized",
@@ -87,6 +93,7 @@ class Metrics:
         self._refusals = cache(refusals.labels)
         self._hedges = cache(hedges.labels)
         self._fallbacks = cache(fallbacks.labels)
+        self._split = cache(split.labels)
         self._as_text = cache(as_text.labels)
 
     def answered(
@@ -105,6 +112,10 @@ class Metrics:
     def refused(self, reason: str) -> None:
         """Count one request that was not given to any worker, because they are busy."""
         self._refusals(reason).inc()
+
+    def prefilled(self, *, elsewhere: bool, reason: str) -> None:
+        """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
+        self._split("elsewhere" if elsewhere else "alone", reason).inc()
 
     def hedged(self, outcome: str) -> None:
         """Count one second copy of a request: it `won`, `lost` or `failed`."""

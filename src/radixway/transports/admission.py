@@ -67,7 +67,7 @@ class Admission:
         self._metrics = metrics
         self._config = config
         self._limits = Limits(config)
-        self._pairing = Pairing(registry, selector, breakers, self._limits, config)
+        self._pairing = Pairing(registry, selector, breakers, self._limits, metrics, config)
         self._queue: RequestQueue[_Waiter] = RequestQueue(config.queue)
         self._kept: set[Worker] = set()
         """Workers whose next room is for whoever is first in a line, though others would fit in sooner."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from radixway.config import RoutingSection
 from radixway.pipeline import Request
 from radixway.routing import Breakers, Limits, Pairs, Reads, Registry, RoutingRequest, Selector, Worker
+from radixway.telemetry import Metrics
 from radixway.transports.place import Place
 from radixway.transports.transfer import why_whole
 
@@ -20,11 +21,13 @@ class Pairing:
         selector: Selector,
         breakers: Breakers,
         limits: Limits,
+        metrics: Metrics,
         config: RoutingSection,
     ) -> None:
         self._registry = registry
         self._breakers = breakers
         self._limits = limits
+        self._metrics = metrics
         self._pairs = Pairs(selector, config.disaggregation)
 
     def concerns(self, candidates: Sequence[Worker]) -> bool:
@@ -57,6 +60,7 @@ class Pairing:
                 break
         choice = self._pairs.pick(prompt, usable, prefillers, whole=whole)
         request.journal.add("select", choice)
+        self._metrics.prefilled(elsewhere=choice.prefills is not None, reason=choice.reason)
         lease, prefill_lease = self._pairs.reserve(choice)
         self._breakers.sent(choice.answers.worker, lease)
         prefill = None

@@ -49,7 +49,7 @@ async def test_sglangs_model_and_server_info(served: Served) -> None:
         assert info["max_total_num_tokens"] == 1000 and info["context_length"] == 256
         assert info["page_size"] == served.engine.config.page_size
         assert info["max_running_requests"] == served.engine.config.max_running
-        assert info["version"] == radixway.__version__
+        assert (info["engine"], info["version"]) == ("radixway", radixway.__version__)
         assert (info["running"], info["waiting"], info["kv_usage"]) == (0, 0, 0.0)
 
 

@@ -1,0 +1,15 @@
+"""Our own engine hands no KV on, and is not taken for one that does."""
+
+from running_gateway import running_gateway
+
+
+async def test_an_engine_of_ours_answers_though_it_was_given_only_the_prefills(engines, caplog):
+    url = engines[0]
+    section = {"url": url, "role": "prefill", "disaggregation": "vllm"}
+    async with running_gateway(url, workers=[section]) as running:
+        body = {"input_ids": [300, 301, 302], "sampling_params": {"max_new_tokens": 2}}
+        status, _, headers = await running.post("/generate", body)
+        assert status == 200 and url.endswith(headers["x-radixway-worker"])
+        _, listing = await running.get("/list_workers")
+        assert listing["workers"][0]["role"] == "any"
+    assert "hands no KV on: it does not only prefill" in caplog.text
