@@ -108,8 +108,8 @@ class Handover:
             if prefilling not in self._ending:
                 await _stop(prefilling)
                 prefill.lease.release()  # a task that is cancelled before its first step does not do so
-            if not answering.done():
-                await _stop(answering)
+            await _stop(answering)
+            if answering.cancelled():
                 decode.lease.release()
 
     async def _prefill(self, request: Request, leg: Leg) -> Reply:
@@ -131,6 +131,7 @@ class Handover:
 
 
 async def _stop(task: asyncio.Task[Reply]) -> None:
+    """Cancel it if it is under way; what it says of that is heard either way."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
