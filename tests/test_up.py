@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 WITH_ENGINE = """
 import sys
 
@@ -44,6 +46,7 @@ async def up(engine: Path, port: int) -> AsyncIterator[asyncio.subprocess.Proces
     finally:
         if process.returncode is None:
             process.kill()
+            await process.communicate()
 
 
 async def test_an_engine_killed_while_it_loads_ends_it_with_one_sentence(
@@ -62,10 +65,41 @@ async def test_a_second_signal_does_not_wait_for_the_engine(tmp_path: Path, free
         assert process.stdout is not None
         while b"loading" not in await process.stdout.readline():
             pass
-        process.send_signal(signal.SIGINT)
-        await until_refused(free_port)
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
+        await end(process, free_port)
+
+
+async def test_the_engine_publishes_to_this_gateway_alone(tmp_path: Path, free_port: int) -> None:
+    script = 'for word in "$@"; do case $word in ipc://*) echo ${word#ipc://};; esac; done\nexec cat'
+    async with up(scripted_engine(tmp_path, script), free_port) as process:
+        assert process.stdout is not None
+        sockets = []
+        while len(sockets) < 2:
+            if (line := (await process.stdout.readline()).decode().strip()).startswith("/"):
+                sockets.append(Path(line))
+        private = sockets[0].parent
+        assert sockets[1].parent == private and private.stat().st_mode & 0o077 == 0
+        await end(process, free_port)
+    assert not private.exists()
+
+
+async def test_an_engine_that_is_configured_to_publish_elsewhere_does(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY__ENGINE__KV_EVENTS_ENDPOINT", "tcp://*:5557")
+    async with up(scripted_engine(tmp_path, 'echo "given $*"\nexec cat'), free_port) as process:
+        assert process.stdout is not None
+        while not (line := await process.stdout.readline()).startswith(b"given"):
+            pass
+        assert b"kv-events" not in line
+        await end(process, free_port)
+
+
+async def end(process: asyncio.subprocess.Process, port: int) -> None:
+    """Stop it, though its engine does not end, by a second signal."""
+    process.send_signal(signal.SIGINT)
+    await until_refused(port)
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 0
 
 
 async def until_refused(port: int) -> None:

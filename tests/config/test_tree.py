@@ -31,6 +31,19 @@ def test_a_list_can_come_from_the_environment(monkeypatch):
 
 
 MISTAKES = [
+    ("workers:\n  - url: http://a\n    kv_events: on\n", ":3: workers.0.kv_events: this must be auto, off,"),
+    (
+        "workers:\n  - url: http://a\n    kv_events: {endpoint: 'tcp://b'}\n",
+        ":3: workers.0.kv_events: endpoint: 'tcp://b' is no endpoint: give tcp://",
+    ),
+    (
+        "workers:\n  - url: http://a\n    kv_events: {endpoint: 'tcp://b:1', replay_endpoint: 'tcp://*:2'}\n",
+        "workers.0.kv_events: replay_endpoint is the worker's: give its host, not *",
+    ),
+    (
+        "workers:\n  - url: http://a\n    kv_events: {endpoint: 'ipc:///e', ranks: 2}\n",
+        "workers.0.kv_events: several ranks need tcp endpoints",
+    ),
     ("gateway:\n  port: 99999\n", ":2: gateway.port: "),
     ("routing:\n\n  polcy: x\n", ":3: routing.polcy: there is no such key"),
     ("nonsense: 1\n", ":1: nonsense: there is no such key"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from radixway.config.base import Section
 
@@ -48,3 +48,20 @@ class KvEventsSection(Section):
         ):
             raise ValueError("several ranks need tcp endpoints, whose ports are counted up")
         return self
+
+
+def _read(value: Any) -> Any:
+    """One mistake is told, not one for each of the forms that it is none of."""
+    if value in ("auto", "off") or isinstance(value, KvEventsSection):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("this must be auto, off, or a mapping with an endpoint")
+    try:
+        return KvEventsSection.model_validate(value)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        place = "".join(f"{part}: " for part in mistake["loc"])
+        raise ValueError(place + mistake["msg"].removeprefix("Value error, ")) from None
+
+
+KvEventsSetting: TypeAlias = Annotated[Literal["auto", "off"] | KvEventsSection, BeforeValidator(_read)]

@@ -11,7 +11,7 @@ from yarl import URL
 
 from radixway.config.base import Section
 from radixway.config.disaggregation import DisaggregationSection, Transfer
-from radixway.config.kv_events import KvEventsSection
+from radixway.config.kv_events import KvEventsSetting
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
 
@@ -99,7 +99,7 @@ class WorkerSection(Section):
     """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
-    kv_events: Literal["auto", "off"] | KvEventsSection = "auto"
+    kv_events: KvEventsSetting = "auto"
     """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
 
     @model_validator(mode="after")

@@ -93,9 +93,9 @@ def _from_here(endpoint: str, worker_url: str) -> str:
     """A wildcard is the worker's own host, and so is loopback if the worker is here. Raises NotReachable."""
     worker_host = URL(worker_url).host or ""
     is_here = _is_loopback(worker_host)
+    if endpoint.startswith("ipc://") and not is_here:
+        raise NotReachable(f"it publishes at {endpoint}, which is on another machine")
     if not endpoint.startswith("tcp://"):
-        if not is_here:
-            raise NotReachable(f"it publishes at {endpoint}, which is on another machine")
         return endpoint
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     if host in _ANY_HOST:

@@ -168,7 +168,7 @@ class Follower:
         self._joined = self.last < 0
         self._must = must
         if must:
-            self.state = KvEventsState.REPLAYING
+            self.state, self.reason = KvEventsState.REPLAYING, None
 
     def _miss(self, number: int, payload: bytes) -> None:
         self._counts.gaps += 1
