@@ -1,6 +1,7 @@
 """From an engine's blocks to the index's, whatever their sizes, tiers, copies and namespaces."""
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -184,6 +185,18 @@ def test_what_was_learnt_untold_is_told_together(engine):
     assert not engine.held()
     engine.blocks.tell_all()
     assert (engine.held(), engine.held(Tier.HOST)) == (set(names(TOKENS[:8])), set(names(TOKENS[:4])))
+
+
+def test_a_million_blocks_would_fit_in_300_mb(engine):
+    rng, count = random.Random(5), 100_000
+    tracemalloc.start()
+    for _ in range(count // 100):
+        tokens = [rng.randrange(150_000) for _ in range(100 * SIZE)]
+        event = stored([rng.getrandbits(64) for _ in range(100)], tokens)
+        engine.blocks.apply(decode_batch(batch(event)).events[0])
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(engine.index) == count and taken < 300 * count
 
 
 def test_random_sizes_of_events_and_blocks_name_what_a_prompt_names():

@@ -49,7 +49,7 @@ class Hearing:
         self.follower.connected()
         self.settle()
 
-    def answer(self, *, end=True):
+    def answer(self, *, end=True, once=False):
         """The engine answers what is asked, until nothing is."""
         while (start := self.follower.asked) is not None:
             attempt = self.follower.attempt
@@ -60,6 +60,8 @@ class Hearing:
                 return
             self.follower.replay_ended(attempt)
             self.settle()
+            if once:
+                return
 
     def restart(self):
         """The engine begins anew; it hashes its blocks otherwise."""
@@ -186,6 +188,40 @@ def test_a_restart_after_a_replay_only_is_noticed_though_its_numbers_were_never_
         hearing.compute(heard=False)
     hearing.connect()
     hearing.answer()
+    hearing.restart()
+    hearing.compute(heard=False)
+    hearing.compute()
+    hearing.answer()
+    assert following(hearing)
+
+
+@pytest.mark.parametrize("computed", [0, 1])
+def test_what_is_still_under_way_from_before_a_restart_is_dropped(computed):
+    hearing = Hearing()
+    for _ in range(3):
+        hearing.compute(heard=False)
+    late = hearing.compute(heard=False)
+    hearing.restart()
+    for _ in range(computed):
+        hearing.compute(heard=False)
+    hearing.connect()
+    hearing.live(*late)
+    asked = 0
+    while hearing.follower.asked is not None:
+        hearing.answer(once=True)
+        asked += 1
+        assert asked < 5
+    assert following(hearing) and not hearing.counts.degradations
+
+
+def test_a_degraded_worker_that_is_restarted_is_asked_for_the_first_batches_that_were_missed():
+    hearing = Hearing(history_steps=2)
+    for _ in range(5):
+        hearing.compute(heard=False)
+    hearing.connect()
+    hearing.answer()
+    hearing.compute()
+    assert degraded(hearing)
     hearing.restart()
     hearing.compute(heard=False)
     hearing.compute()
