@@ -50,7 +50,8 @@ class Reader:
     """A reader whose tokenizers are loaded, and why prompts were read as text."""
 
     def __init__(self, tokenizer=None, ask=None, **routing) -> None:
-        config = RoutingSection(tokenizers={"m": str(tokenizer)} if tokenizer else {}, **routing)
+        given = {"m": str(tokenizer)} if tokenizer else {}
+        config = RoutingSection(tokenizers=given, text_block_bytes=128, **routing)
         self.tokenizers = Tokenizers(config)
         self.tokenizers.wait()
         self.now = 100.0

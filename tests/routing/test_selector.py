@@ -170,3 +170,12 @@ def test_a_candidate_that_was_left_out_costs_nothing_that_could_be_told():
     candidates = workers(5)
     told = selector_for(candidates, "power_of_two").pick(RoutingRequest(), candidates).explain()
     assert [terms["cost"] for terms in told["candidates"].values()].count(None) == 3
+
+
+def test_a_worker_that_tells_nothing_is_assumed_to_hold_as_much_as_its_cache_does():
+    candidates = workers(1, kv_tokens=160)
+    selector = selector_for(candidates, "expected_time")
+    for first in (0, 100):
+        selector.reserve(selector.pick(prompt(*range(first, first + 6)), candidates))
+    assert selector.index.guessed == 9  # of ten blocks, one is left for answers
+    selector.index.check()

@@ -80,12 +80,12 @@ async def test_each_follower_is_told_under_a_key_of_its_own():
 async def test_a_streams_length_is_the_workers_count_or_its_events(options, tokens):
     async with scripted_worker(stream) as worker, running_gateway(worker.url) as gateway:
         async with following(gateway) as line:
-            body = {"model": "m", "messages": [{"role": "user", "content": "x" * 600}], "stream": True}
+            body = {"model": "m", "messages": [{"role": "user", "content": "x" * 2100}], "stream": True}
             async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body | options) as told:
                 assert (await told.read()).endswith(b"data: [DONE]\n\n")
             found = await line()
     assert found["output_length"] == tokens
-    assert found["block_size"] == 32
+    assert found["block_size"] == 128
     assert len(found["hash_ids"]) == 4
 
 

@@ -151,7 +151,7 @@ class RoutingSection(Section):
     """Tokens a block: the grain in which prefixes are known."""
     shortlist: int = Field(default=32, ge=8)
     """Of more candidates than these, those that hold most of the prompt and some others are scored."""
-    text_block_bytes: int = Field(default=128, ge=16, le=65536)
+    text_block_bytes: int = Field(default=512, ge=16, le=65536)
     """Bytes a block where prompts cannot be tokenized here."""
     reservation_ttl_s: float = Field(default=600, gt=0)
     """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""

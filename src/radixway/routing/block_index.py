@@ -126,14 +126,19 @@ class _Recent:
 
     def _drop_oldest_use(self, gone: list[int], most: int) -> None:
         stamp, when, blocks = self._uses.popleft()
+        stamps = self.stamps
+        if len(blocks) <= most and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
+            gone.extend(reversed(blocks))
+            deque(map(stamps.__delitem__, blocks), maxlen=0)
+            return
         for at in range(len(blocks) - 1, -1, -1):
-            if self.stamps.get(blocks[at]) != stamp:
+            if stamps.get(blocks[at]) != stamp:
                 continue
             if not most:
                 self._uses.appendleft((stamp, when, blocks[: at + 1]))
                 return
             most -= 1
-            del self.stamps[blocks[at]]
+            del stamps[blocks[at]]
             gone.append(blocks[at])
 
 
@@ -247,9 +252,13 @@ class BlockIndex:
             self._predictions.append((now, slot))
         else:
             new = worker.assumed.use(blocks, now)
-        guessed = self._guessed
-        for block in new:
-            guessed[block] = guessed.get(block, 0) | bit
+        guessed, shared = self._guessed, self._masks.setdefault
+        if guessed.keys().isdisjoint(new):  # in C: most that is new here is new everywhere
+            guessed.update(dict.fromkeys(new, shared(bit, bit)))
+        else:
+            for block in new:
+                mask = guessed.get(block, 0) | bit
+                guessed[block] = shared(mask, mask)
         self._unguess(worker.assumed.drop_surplus(worker.capacity), bit)
 
     def match(self, blocks: Sequence[int], now: float) -> Matches:
@@ -296,8 +305,13 @@ class BlockIndex:
                 self._unguess(worker.predicted.drop_older(than), 1 << slot)
 
     def _unguess(self, blocks: Sequence[int], bit: int) -> None:
+        guessed, shared, others = self._guessed, self._masks.setdefault, ~bit
         for block in blocks:
-            self._drop(self._guessed, block, self._guessed[block] & ~bit)
+            mask = guessed[block] & others
+            if mask:
+                guessed[block] = shared(mask, mask)
+            else:
+                del guessed[block]
 
     def _drop(self, layer: dict[int, int], block: int, mask: int) -> None:
         if mask:

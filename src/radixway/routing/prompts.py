@@ -182,4 +182,7 @@ class PromptReader:
 
 def _adapter(model: str | None, candidates: Sequence[Worker]) -> str | None:
     """The LoRA adapter that the request asks for by its name."""
-    return model if any(model in worker.told.adapters for worker in candidates) else None
+    for worker in candidates:
+        if worker.told.adapters and model in worker.told.adapters:
+            return model
+    return None

@@ -16,6 +16,11 @@ from radixway.routing.policies import Policy, Scores, View, make_policy
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
 
+_ASSUMED_SHARE = 0.9
+"""Of a worker's KV cache, what it is assumed to hold of earlier prompts; the rest it needs for answers."""
+_ASSUMED_TOKENS = 2**20
+"""What the cache of a worker holds that does not say."""
+
 
 @dataclass(slots=True)
 class Choice:
@@ -163,6 +168,8 @@ class Selector:
         request, worker = choice.request, choice.worker
         if request.blocks and worker.slot >= 0:
             known, now = choice.matches.device.get(worker.slot, 0), self.ledger.clock()
+            capacity = (worker.kv_tokens or _ASSUMED_TOKENS) // request.block_tokens
+            self.index.resize(worker.slot, int(_ASSUMED_SHARE * capacity))
             self.index.sent(worker.slot, request.blocks, now, told=request.tokenized, known=known)
 
     def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:

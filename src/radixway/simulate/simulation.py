@@ -98,7 +98,6 @@ class Simulation:
         self._trace = trace
         self._setting = setting
         self._now = 0.0
-        capacity = setting.kv_tokens // trace.block_tokens
         self._gateways: list[SimulatedGateway] = []
         for number in range(setting.gateways):
             gateway = SimulatedGateway(
@@ -106,7 +105,6 @@ class Simulation:
             )
             for worker in gateway.workers:
                 gateway.selector.index.follow(worker.slot, setting.events)
-                gateway.selector.index.resize(worker.slot, int(0.9 * capacity))
             self._gateways.append(gateway)
         self._exchange: LoadExchange | None = None
         if setting.sync_delay_s is not None:
