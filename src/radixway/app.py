@@ -136,7 +136,9 @@ class Gateway:
         self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals, reports))
         self._rest.include_router(worker_routes(self.registry, access))
         self._rest.include_router(sglang_routes(self.registry, transport, access))
-        reservations = Reservations(config.routing.reservation_ttl_s, selector.ledger.clock)
+        reservations = Reservations(
+            config.routing.reservation_ttl_s, config.routing.most_reservations, selector.ledger.clock
+        )
         self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
         self._rest.include_router(traffic_routes(self.traffic, access))
         for section in config.workers:

@@ -61,6 +61,14 @@ class TestSession:
             if home is not gone:
                 assert fleet.pick(RoutingRequest(session=session)).worker is home
 
+    def test_what_clients_call_their_sessions_is_not_kept(self):
+        fleet = Fleet("session")
+        for number in range(10):
+            name = str(number) * 1_000_000
+            fleet.selector.reserve(fleet.pick(RoutingRequest(session=name)))
+        kept = fleet.selector.policy(None)._bound
+        assert len(kept) == 10 and max(map(len, kept)) <= 16
+
     def test_two_gateways_that_share_nothing_agree(self):
         one, other = Fleet("session"), Fleet("session")
         for number in range(50):

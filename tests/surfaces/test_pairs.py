@@ -398,3 +398,17 @@ async def test_faults_in_every_order_leave_no_place_taken():
             assert any(status == 200 for status, _ in answers)
             assert all(b"[DONE]" in text for status, text in answers if status == 200)
             await idle(gateway)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prefill_worker_of_sglang_that_says_nothing_after_its_kv_was_used_is_let_go(
+    monkeypatch, stream
+):
+    monkeypatch.setattr("radixway.transports.handover._LAST_WORDS_S", 0.01)
+    decode = stream_ok if stream else answer_ok
+    async with pool([hang], [decode], dialect="sglang") as (gateway, (p,), _, _):
+        assert gateway.gateway.registry.get(p.url) is not None
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "stream": stream}
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
+            assert response.status == 200 and "ok" in await response.text()
+        await idle(gateway)

@@ -73,6 +73,7 @@ async def test_a_reservation_nobody_speaks_of_ends_by_itself():
     [
         ("/select", {"workers": ["http://never"]}, 400, "workers"),
         ("/select", {"workers": 5}, 400, "workers"),
+        ("/select", {"workers": []}, 400, "workers"),
         ("/select", {"model": "none"}, 404, "model"),
         ("/select", {"session": 1}, 400, "session"),
         ("/select_and_reserve", {"request_id": ""}, 400, "request_id"),
@@ -101,3 +102,33 @@ async def test_nobody_ready_is_503_and_a_stranger_needs_the_key():
         key = {"authorization": "Bearer hush"}
         gateway.gateway.registry.set_state(gateway.gateway.registry.get(worker.url), WorkerState.DRAINING)
         assert (await gateway.post("/select", IDS, headers=key))[0] == 503
+
+
+async def test_a_flood_of_reservations_is_refused_and_takes_no_more_places():
+    routing = {"most_reservations": 3}
+    async with scripted_worker() as worker, running_gateway(worker.url, routing=routing) as gateway:
+        answers = await asyncio.gather(*(gateway.post("/select_and_reserve", IDS) for _ in range(20)))
+        reserved = [told["request_id"] for status, told, _ in answers if status == 200]
+        refused = [told["error"]["code"] for status, told, _ in answers if status == 429]
+        assert (len(reserved), refused) == (3, ["too_many_reservations"] * 17)
+        assert gateway.in_flight() == 3
+        await gateway.post("/free", {"request_id": reserved[0]})
+        assert (await gateway.post("/select_and_reserve", IDS))[0] == 200
+
+
+async def test_a_worker_whose_breaker_is_open_is_offered_last():
+    async def die(exchange):
+        exchange.die()
+
+    routing = {"policy": "round_robin", "breaker": {"open_s": 60}}
+    async with (
+        scripted_worker(die) as bad,
+        scripted_worker() as good,
+        running_gateway(bad.url, good.url, routing=routing) as gateway,
+    ):
+        for _ in range(6):
+            await gateway.chat()
+        chosen = {(await gateway.post("/select", IDS))[1]["url"] for _ in range(6)}
+        assert chosen == {good.url}
+        _, told, _ = await gateway.post("/select", IDS | {"workers": [bad.url]})
+        assert told["url"] == bad.url

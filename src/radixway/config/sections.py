@@ -155,6 +155,8 @@ class RoutingSection(Section):
     """Bytes a block where prompts cannot be tokenized here."""
     reservation_ttl_s: float = Field(default=600, gt=0)
     """How long a place reserved by `/select_and_reserve` is held when nothing is heard of it."""
+    most_reservations: int = Field(default=50_000, ge=1)
+    """Places that may be reserved at a time; more are refused with 429."""
     tokenizers: dict[str, str] = Field(default_factory=dict)
     """By model, the directory or hub id of its tokenizer; needs radixway[tokenizers]. For a model not named
     here, the directory that its worker names is read, if it is on this machine."""

@@ -13,7 +13,7 @@ from radixway.routing.prompts import PromptReader, Reads
 from radixway.routing.queue import RequestQueue, Waiting
 from radixway.routing.registry import Registry
 from radixway.routing.request import RoutingRequest
-from radixway.routing.reservations import AlreadyReserved, Reservations
+from radixway.routing.reservations import AlreadyReserved, Reservations, TooManyReserved
 from radixway.routing.selector import Choice, Selector
 from radixway.routing.tokenizers import Tokenizers
 from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
@@ -50,6 +50,7 @@ __all__ = [
     "Share",
     "Tier",
     "Tokenizers",
+    "TooManyReserved",
     "Waiting",
     "Worker",
     "WorkerState",

@@ -15,25 +15,36 @@ class AlreadyReserved(Exception):
     """There is a reservation of that id."""
 
 
+class TooManyReserved(Exception):
+    """There are as many reservations as may be."""
+
+
 class Reservations:
     """Leases by request id, the one that was heard of longest ago first out."""
 
-    def __init__(self, ttl_s: float, clock: Callable[[], float]) -> None:
-        """`ttl_s`: how long a reservation lives after its last sign. `clock`: monotonic seconds."""
+    def __init__(self, ttl_s: float, most: int, clock: Callable[[], float]) -> None:
+        """`ttl_s`: how long a reservation lives after its last sign. `most`: how many there may be.
+
+        `clock`: monotonic seconds.
+        """
         self._ttl_s = ttl_s
+        self._most = most
         self._clock = clock
         self._held: OrderedDict[str, tuple[float, Lease]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def __contains__(self, request_id: str) -> bool:
-        return request_id in self._held
-
-    def hold(self, request_id: str, lease: Lease) -> None:
-        """Keep a lease. Raises AlreadyReserved, and keeps the one that is there."""
+    def check_room(self, request_id: str) -> None:
+        """Whether a lease could be held under that id. Raises AlreadyReserved, TooManyReserved."""
         if request_id in self._held:
             raise AlreadyReserved(request_id)
+        if len(self._held) >= self._most:
+            raise TooManyReserved
+
+    def hold(self, request_id: str, lease: Lease) -> None:
+        """Keep a lease. Raises AlreadyReserved, TooManyReserved, and keeps those that are there."""
+        self.check_room(request_id)
         self._held[request_id] = (self._clock() + self._ttl_s, lease)
 
     def find(self, request_id: str) -> Lease | None:

@@ -22,7 +22,17 @@ from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
 from radixway.pipeline import Request as RoadRequest
-from radixway.routing import Choice, PromptReader, Registry, Reservations, RoutingRequest, Selector, Worker
+from radixway.routing import (
+    AlreadyReserved,
+    Choice,
+    PromptReader,
+    Registry,
+    Reservations,
+    RoutingRequest,
+    Selector,
+    TooManyReserved,
+    Worker,
+)
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.exchange import ModelName
 from radixway.telemetry import Journal
@@ -36,7 +46,7 @@ class _Question(msgspec.Struct):
 
     request_id: _Id | None = None
     model: ModelName | None = None
-    workers: list[str] | None = None
+    workers: Annotated[list[str], Meta(min_length=1)] | None = None
     session: str | None = None
     stream: bool = True
 
@@ -58,6 +68,13 @@ class ReservationNotFound(GatewayError):
     status = 404
     code = "reservation_not_found"
     param = "request_id"
+
+
+class TooManyReservations(GatewayError):
+    """Those there are have to be freed, or to run out, first."""
+
+    status = 429
+    code = "too_many_reservations"
 
 
 class ReservationExists(GatewayError):
@@ -104,8 +121,13 @@ def selector_routes(
         """The same, and its place is taken there until `/free`."""
         question, choice = await choose(await request.body())
         request_id = question.request_id or request_id_of(None)
-        if request_id in reservations:
-            raise ReservationExists(f"there is a reservation {request_id!r}: free it first")
+        try:
+            reservations.check_room(request_id)
+        except AlreadyReserved:
+            raise ReservationExists(f"there is a reservation {request_id!r}: free it first") from None
+        except TooManyReserved:
+            message = f"{len(reservations)} places are reserved, as many as may be: free some first"
+            raise TooManyReservations(message) from None
         reservations.hold(request_id, selector.reserve(choice))
         sweeper.wake()
         return {"request_id": request_id} | _told(choice)
@@ -172,7 +194,7 @@ def _candidates(registry: Registry, question: _Question) -> tuple[Worker, ...]:
         ready = tuple(worker for worker in ready if worker.url in wanted or worker.name in wanted)
     if not ready:
         raise NoWorkers("none of the workers asked for can answer now")
-    return ready
+    return tuple(worker for worker in ready if not worker.breaker.tripped) or ready
 
 
 def _told(choice: Choice) -> dict[str, Any]:

@@ -28,6 +28,9 @@ from radixway.transports.transfer import sglang_pair, vllm_decode, vllm_prefill,
 
 log = logging.getLogger(__name__)
 
+_LAST_WORDS_S = 5.0
+"""How long a prefill worker may go on once the KV that it made has been used."""
+
 
 class Leg(Protocol):
     """One of the two workers, and the request's place there."""
@@ -102,7 +105,7 @@ class Handover:
             reply = await answering
             _raise_if_broken(reply)
             if reply.status == 200:
-                self._let_end(prefilling)
+                self._let_end(prefilling, prefill.lease)
             return _answered(reply, prefill)
         finally:
             if prefilling not in self._ending:
@@ -119,10 +122,17 @@ class Handover:
     def _note_prefill(self, request: Request, leg: Leg, status: int, *, handed_on: bool) -> None:
         request.journal.add("prefill", worker=leg.worker.name, status=status, handed_on=handed_on)
 
-    def _let_end(self, prefilling: asyncio.Task[Reply]) -> None:
-        """The KV has arrived. What the prefill worker still has to say is read and dropped."""
+    def _let_end(self, prefilling: asyncio.Task[Reply], lease: Lease) -> None:
+        """The KV has arrived. What the prefill worker still says is read and dropped, if it comes soon."""
         self._ending.add(prefilling)
-        prefilling.add_done_callback(self._ended)
+        patience = asyncio.get_running_loop().call_later(_LAST_WORDS_S, prefilling.cancel)
+
+        def ended(prefilling: asyncio.Task[Reply]) -> None:
+            patience.cancel()
+            lease.release()
+            self._ended(prefilling)
+
+        prefilling.add_done_callback(ended)
 
     def _ended(self, prefilling: asyncio.Task[Reply]) -> None:
         self._ending.discard(prefilling)

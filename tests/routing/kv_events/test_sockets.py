@@ -8,7 +8,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from kv_publishers import END, CachingEngine, sglang_array, vllm_array
+from kv_publishers import END, CachingEngine, batch, sglang_array, stored, vllm_array
 from radixway.config import KvEventsSection, WorkerSection
 from radixway.engine.events import BlockStored, Publisher
 from radixway.routing import BlockIndex, KvEventsState, Registry, Tier, WorkerState
@@ -37,6 +37,10 @@ class Ear:
 
     def add(self, name="http://w", **fields):
         return self.registry.add(WorkerSection(url=name, kv_events=KvEventsSection(**fields)))
+
+    def follower(self, worker):
+        (subscriber,) = self.events._feeds[worker].following.followers
+        return subscriber
 
     async def until(self, holds):
         async with asyncio.timeout(20):
@@ -291,3 +295,32 @@ async def test_a_foreign_message_is_passed_over(ear, context):
     await engine.compute(*range(8))
     await ear.until_exact(worker, engine.cache)
     engine.answering.cancel()
+
+
+class FloodingReplay(Dialect):
+    """Its answer to a replay lies ready as a whole, so that reading it never waits."""
+
+    batches = 3_000
+
+    async def answer(self):
+        while True:
+            *envelope, _ = await self.replays.recv_multipart()
+            for number in range(self.batches):
+                event = stored([number], [1, 2, 3, 4], parent=None)
+                await self.replays.send_multipart((*envelope, number.to_bytes(8, "big"), batch(event)))
+            await self.replays.send_multipart((*envelope, END, b""))
+
+
+async def test_others_get_their_turn_while_a_long_history_is_replayed(ear, context):
+    engine = FloodingReplay(context, dict)
+    try:
+        worker = ear.add(endpoint=engine.endpoint, replay_endpoint=engine.replay_endpoint)
+        seen = set()
+        async with asyncio.timeout(20):
+            while worker.kv_events.state is not KvEventsState.FOLLOWING:
+                seen.add(ear.follower(worker).last)
+                await asyncio.sleep(0)
+        assert worker.kv_events.last_batch == engine.batches - 1
+        assert len(seen - {-1, engine.batches - 1}) >= 2
+    finally:
+        engine.answering.cancel()

@@ -19,8 +19,9 @@ from radixway.routing.kv_events.timing import Timing
 log = logging.getLogger(__name__)
 
 _END = b"\xff" * 8
-_AT_ONCE = 64
-"""Batches taken before others in the process get their turn."""
+_TURN_S = 0.002
+"""How long batches are taken before others in the process get their turn. Sockets that have something to
+read give it without a wait, so that a loop over them would never yield by itself."""
 _UNREAD_BATCHES = 100_000
 _HEARTBEAT_MS = 5_000
 _RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
@@ -110,7 +111,7 @@ class Subscriber:
         self._told(lambda: self._follower.lose(reason))
 
     async def _listen(self, socket: zmq.asyncio.Socket) -> None:
-        is_new = True
+        is_new, clock = True, asyncio.get_running_loop().time
         while True:
             if not await socket.poll(int(self._timing.quiet_s * 1000)):
                 if is_new:
@@ -118,8 +119,9 @@ class Subscriber:
                 is_new = False
                 continue
             is_new = True
+            turn_ends = clock() + _TURN_S
             with suppress(zmq.Again):
-                for _ in range(_AT_ONCE):
+                while clock() < turn_ends:
                     self._hear(await socket.recv_multipart(zmq.NOBLOCK))
             self._told()
             await asyncio.sleep(0)
@@ -164,11 +166,15 @@ class Subscriber:
                     socket.connect(endpoint)
                     async with asyncio.timeout(timing.silent_s) as patience:
                         await socket.send_multipart((b"", start.to_bytes(8, "big")))
+                        turn_ends = clock() + _TURN_S
                         while follower.attempt == attempt:
                             answer = await socket.recv_multipart()
                             if self._take(attempt, answer):
                                 return
                             patience.reschedule(min(clock() + timing.silent_s, last_moment))
+                            if clock() >= turn_ends:
+                                await asyncio.sleep(0)
+                                turn_ends = clock() + _TURN_S
                 except TimeoutError:
                     follower.replay_failed(attempt, f"{endpoint} did not replay what was missed in time")
                 except zmq.ZMQError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from radixway.config import SessionPolicy
 from radixway.routing.policies.base import Policy, Scores, View
@@ -31,8 +31,10 @@ class Session(Policy):
     def __init__(self, config: SessionPolicy) -> None:
         self._ttl_s = config.ttl_s
         self._without = LeastLoaded()
-        self._bound: OrderedDict[str, tuple[Worker, float]] = OrderedDict()
-        """Where a session is and until when, the one that ends first at the front."""
+        self._bound: OrderedDict[bytes, tuple[Worker, float]] = OrderedDict()
+        """Where a session is and until when, the one that ends first at the front. By a digest: what clients
+        name their sessions may be as long as a body.
+        """
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         session = request.session
@@ -40,19 +42,19 @@ class Session(Policy):
             scores = self._without.score(request, candidates, view)
             scores.reason = "no session"
             return scores
-        bound, until = self._bound.get(session, (None, 0.0))
+        key = xxh3_128_digest(session.encode())
+        bound, until = self._bound.get(key, (None, 0.0))
         if bound is not None and view.now < until and bound in candidates:
             return Scores([float(worker is not bound) for worker in candidates], reason="bound")
-        key = session.encode()
         weights = [xxh3_64_intdigest(key + b"\0" + worker.name.encode()) for worker in candidates]
         return Scores([1 - weight / 2**64 for weight in weights], reason="hashed")
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
         if request.session is None:
             return
-        bound = self._bound
-        bound[request.session] = (worker, now + self._ttl_s)
-        bound.move_to_end(request.session)
+        bound, key = self._bound, xxh3_128_digest(request.session.encode())
+        bound[key] = (worker, now + self._ttl_s)
+        bound.move_to_end(key)
         while bound and (len(bound) > _MOST_SESSIONS or next(iter(bound.values()))[1] <= now):
             bound.popitem(last=False)
 
