@@ -91,7 +91,11 @@ async def test_generate_speaks_sglangs_protocol(engines):
 
 async def test_an_engine_killed_under_load_loses_no_request_that_had_not_begun_to_answer(engines):
     with engine_process() as (doomed_url, doomed):
-        async with running_gateway(engines[0], doomed_url) as gateway, sdk(gateway) as client:
+        taking_turns = {"policy": "round_robin"}
+        async with (
+            running_gateway(engines[0], doomed_url, routing=taking_turns) as gateway,
+            sdk(gateway) as client,
+        ):
             asking = [
                 asyncio.ensure_future(
                     client.chat.completions.create(**ask(f"{n}: what is a KV cache?", LONG_SYSTEM))
