@@ -22,7 +22,10 @@ from enum import IntEnum
 from itertools import repeat
 from operator import or_
 
+from radixway.routing.recent_blocks import RecentBlocks
+
 _CHUNK = 64
+_MOST_MASKS = 2**14
 
 
 class Tier(IntEnum):
@@ -86,62 +89,6 @@ class Found:
         return slots
 
 
-class _Recent:
-    """Blocks of the prompts sent to one worker lately, in the order of their latest use.
-
-    A use is one entry, whatever the prompt's length; a block counts from its latest one.
-    """
-
-    __slots__ = ("_clock", "_uses", "stamps")
-
-    def __init__(self) -> None:
-        self.stamps: dict[int, int] = {}
-        """Each block's latest use."""
-        self._uses: deque[tuple[int, float, Sequence[int]]] = deque()
-        """`(stamp, time, blocks)`, oldest first."""
-        self._clock = 0
-
-    def use(self, blocks: Sequence[int], now: float) -> list[int]:
-        """Note a use; returns the blocks that were not here."""
-        stamps = self.stamps
-        new = [block for block in blocks if block not in stamps]
-        self._clock += 1
-        stamps.update(dict.fromkeys(blocks, self._clock))
-        self._uses.append((self._clock, now, blocks))
-        return new
-
-    def drop_older(self, than: float) -> list[int]:
-        """Let go of all that was used before that time; returns it."""
-        gone: list[int] = []
-        while self._uses and self._uses[0][1] < than:
-            self._drop_oldest_use(gone, len(self.stamps))
-        return gone
-
-    def drop_surplus(self, capacity: int) -> list[int]:
-        """Let go of the least recently used beyond `capacity`, a prompt's end before its start."""
-        gone: list[int] = []
-        while (surplus := len(self.stamps) - capacity) > 0:
-            self._drop_oldest_use(gone, surplus)
-        return gone
-
-    def _drop_oldest_use(self, gone: list[int], most: int) -> None:
-        stamp, when, blocks = self._uses.popleft()
-        stamps = self.stamps
-        if len(blocks) <= most and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
-            gone.extend(reversed(blocks))
-            deque(map(stamps.__delitem__, blocks), maxlen=0)
-            return
-        for at in range(len(blocks) - 1, -1, -1):
-            if stamps.get(blocks[at]) != stamp:
-                continue
-            if not most:
-                self._uses.appendleft((stamp, when, blocks[: at + 1]))
-                return
-            most -= 1
-            del stamps[blocks[at]]
-            gone.append(blocks[at])
-
-
 @dataclass(slots=True)
 class _Worker:
     """What the index keeps of one worker beside its bit."""
@@ -150,8 +97,8 @@ class _Worker:
     """Blocks that it is assumed to hold where its events do not tell."""
     followed: bool = False
     """Its events are heard, all of them."""
-    assumed: _Recent = field(default_factory=_Recent)
-    predicted: _Recent = field(default_factory=_Recent)
+    assumed: RecentBlocks = field(default_factory=RecentBlocks)
+    predicted: RecentBlocks = field(default_factory=RecentBlocks)
 
 
 class BlockIndex:
@@ -170,7 +117,8 @@ class BlockIndex:
         self._workers: dict[int, _Worker] = {}
         self._free_slots: list[int] = []
         self._masks: dict[int, int] = {}
-        """One object for each set of workers, however many blocks have it."""
+        """One object for each set of workers, however many blocks have it. Begun anew when it has grown: a
+        hundred workers make more sets than there is memory for."""
 
     def __len__(self) -> int:
         """Blocks known exactly, counted once per tier."""
@@ -206,7 +154,7 @@ class BlockIndex:
 
     def stored(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
         """The worker holds a copy of each of `blocks`, or one copy more."""
-        layer, bit, shared = self._tiers[tier], 1 << slot, self._masks.setdefault
+        layer, bit, shared = self._tiers[tier], 1 << slot, self._sharing()
         held = layer.get
         for block in blocks:
             mask = held(block, 0)
@@ -238,7 +186,7 @@ class BlockIndex:
             self._wipe(layer, slot)
         self._wipe(self._guessed, slot)
         worker = self._workers[slot]
-        worker.assumed, worker.predicted = _Recent(), _Recent()
+        worker.assumed, worker.predicted = RecentBlocks(), RecentBlocks()
 
     def sent(self, slot: int, blocks: Sequence[int], now: float, *, told: bool, known: int = 0) -> None:
         """A prompt of `blocks` goes to the worker: it will hold them soon. `now`: monotonic seconds.
@@ -252,7 +200,7 @@ class BlockIndex:
             self._predictions.append((now, slot))
         else:
             new = worker.assumed.use(blocks, now)
-        guessed, shared = self._guessed, self._masks.setdefault
+        guessed, shared = self._guessed, self._sharing()
         if guessed.keys().isdisjoint(new):  # in C: most that is new here is new everywhere
             guessed.update(dict.fromkeys(new, shared(bit, bit)))
         else:
@@ -289,9 +237,11 @@ class BlockIndex:
                 assert not mask & ~enrolled, "a block is held by a worker that is not enrolled"
         for slot, worker in self._workers.items():
             supposed = {block for block, mask in self._guessed.items() if mask >> slot & 1}
-            guesses = worker.assumed.stamps.keys() | worker.predicted.stamps.keys()
+            for recent in (worker.assumed, worker.predicted):
+                recent.check()
+            guesses = worker.assumed.blocks() | worker.predicted.blocks()
             assert supposed == guesses, "a worker's guesses are not those in the index"
-            assert len(worker.assumed.stamps) <= worker.capacity, "more is assumed than the worker can hold"
+            assert len(worker.assumed) <= worker.capacity, "more is assumed than the worker can hold"
         for (slot, tier), more in self._more.items():
             assert more.keys() <= self.held(slot, tier), "a second copy of a block that is not held"
             assert all(copies > 0 for copies in more.values()), "no copies, and yet counted"
@@ -305,13 +255,19 @@ class BlockIndex:
                 self._unguess(worker.predicted.drop_older(than), 1 << slot)
 
     def _unguess(self, blocks: Sequence[int], bit: int) -> None:
-        guessed, shared, others = self._guessed, self._masks.setdefault, ~bit
+        guessed, shared, others = self._guessed, self._sharing(), ~bit
         for block in blocks:
             mask = guessed[block] & others
             if mask:
                 guessed[block] = shared(mask, mask)
             else:
                 del guessed[block]
+
+    def _sharing(self) -> Callable[[int, int], int]:
+        """Called with a mask, twice: the object that stands for it."""
+        if len(self._masks) > _MOST_MASKS:
+            self._masks.clear()
+        return self._masks.setdefault
 
     def _drop(self, layer: dict[int, int], block: int, mask: int) -> None:
         if mask:

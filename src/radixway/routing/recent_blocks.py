@@ -1,0 +1,96 @@
+"""Blocks of the prompts sent to one worker lately, in the order of their latest use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+_SLACK = 4096
+"""Blocks of uses that later ones have replaced, and that may lie about beside as many as there are."""
+
+
+class RecentBlocks:
+    """An LRU of blocks. A use is one entry, whatever the prompt's length; a block counts from its latest one."""
+
+    __slots__ = ("_clock", "_stamps", "_uses", "_written")
+
+    def __init__(self) -> None:
+        self._stamps: dict[int, int] = {}
+        """Each block's latest use."""
+        self._uses: deque[tuple[int, float, Sequence[int]]] = deque()
+        """`(stamp, time, blocks)`, oldest first."""
+        self._written = 0
+        """Blocks in `_uses`, those that count from a later use too."""
+        self._clock = 0
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    @property
+    def written(self) -> int:
+        """Blocks written down, those of uses that later ones have replaced too."""
+        return self._written
+
+    def blocks(self) -> set[int]:
+        """All of them."""
+        return set(self._stamps)
+
+    def use(self, blocks: Sequence[int], now: float) -> list[int]:
+        """Note a use; returns the blocks that were not here."""
+        stamps = self._stamps
+        new = [block for block in blocks if block not in stamps]
+        self._clock += 1
+        stamps.update(dict.fromkeys(blocks, self._clock))
+        self._uses.append((self._clock, now, blocks))
+        self._written += len(blocks)
+        if self._written > 2 * len(stamps) + _SLACK:
+            self._compact()
+        return new
+
+    def drop_older(self, than: float) -> list[int]:
+        """Let go of all that was used before that time; returns it."""
+        gone: list[int] = []
+        while self._uses and self._uses[0][1] < than:
+            self._drop_oldest_use(gone, len(self._stamps))
+        return gone
+
+    def drop_surplus(self, capacity: int) -> list[int]:
+        """Let go of the least recently used beyond `capacity`, a prompt's end before its start."""
+        gone: list[int] = []
+        while (surplus := len(self._stamps) - capacity) > 0:
+            self._drop_oldest_use(gone, surplus)
+        return gone
+
+    def check(self) -> None:
+        """Recompute what can be. Raises AssertionError in words."""
+        assert self._written == sum(len(blocks) for _, _, blocks in self._uses), "uses are miscounted"
+        latest = {block: stamp for stamp, _, blocks in self._uses for block in blocks}
+        assert latest.items() >= self._stamps.items(), "a block counts from a use that is not its latest"
+
+    def _drop_oldest_use(self, gone: list[int], most: int) -> None:
+        stamp, when, blocks = self._uses.popleft()
+        self._written -= len(blocks)
+        stamps = self._stamps
+        if len(blocks) <= most and list(map(stamps.get, blocks)).count(stamp) == len(blocks):
+            gone.extend(reversed(blocks))  # in C: most prompts go whole
+            deque(map(stamps.__delitem__, blocks), maxlen=0)
+            return
+        for at in range(len(blocks) - 1, -1, -1):
+            if stamps.get(blocks[at]) != stamp:
+                continue
+            if not most:
+                self._uses.appendleft((stamp, when, blocks[: at + 1]))
+                self._written += at + 1
+                return
+            most -= 1
+            del stamps[blocks[at]]
+            gone.append(blocks[at])
+
+    def _compact(self) -> None:
+        """Forget of each use what counts from a later one: prompts that come again and again would pile up."""
+        stamps, uses = self._stamps, self._uses
+        self._uses = deque()
+        for stamp, when, blocks in uses:
+            if left := [block for block in blocks if stamps.get(block) == stamp]:
+                self._uses.append((stamp, when, left))
+        self._written = sum(len(blocks) for _, _, blocks in self._uses)
