@@ -104,6 +104,26 @@ def test_requests_in_one_queue_teach_the_rate_and_not_the_wait():
     assert worker.load.rate.seconds_per_token == pytest.approx(1e-4, rel=0.05)
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["a client left", "a whole reply"])
+def test_what_ends_without_a_first_token_beside_a_prefill_does_not_make_it_look_short(stream):
+    clock = Clock()
+    ledger, worker = Ledger(clock), workers(1)[0]
+    for _ in range(20):
+        other = ledger.reserve(worker, prompt(stream=stream), 10)
+        measured = ledger.reserve(worker, prompt(stream=True), 1000)
+        clock.now += 0.9
+        other.release()
+        clock.now += 0.1
+        measured.prefill_done()
+        measured.release()
+        clock.now += 1
+        alone = ledger.reserve(worker, prompt(stream=True), 1000)
+        clock.now += 1
+        alone.prefill_done()
+        alone.release()
+    assert worker.load.rate.prefill_s(1000) == pytest.approx(1, rel=0.05)
+
+
 def test_a_new_worker_is_believed_to_be_as_fast_as_the_fleet():
     clock = Clock()
     ledger = Ledger(clock)

@@ -130,10 +130,11 @@ class Lease:
         if worker is None or not self._prefilling:
             return
         now = self._ledger.clock()
-        taken = now - worker.load.busy_since
+        began = worker.load.busy_since
         self._end_prefill(worker, now)
-        if self._tokens:
-            self._ledger.observe(worker, self._tokens, taken)
+        worker.load.busy_since = now
+        if self._tokens and began is not None:
+            self._ledger.observe(worker, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 
@@ -148,10 +149,12 @@ class Lease:
         worker = self._worker
         if worker is None:
             return
+        load = worker.load
         if self._prefilling:
             self._end_prefill(worker, self._ledger.clock())
+            if self._stream:
+                load.busy_since = None  # it may have been at work, or behind others that are
         self._worker = None
-        load = worker.load
         load.requests -= 1
         load.streams -= self._stream
         load.output_blocks -= self._output_blocks
@@ -175,4 +178,3 @@ class Lease:
         load.prefill_tokens -= self._tokens
         most_s = load.all_prefill_tokens * load.rate.seconds_per_token
         load.drained_at = min(load.drained_at, now + most_s)
-        load.busy_since = now

@@ -119,8 +119,8 @@ class Load:
     """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
     prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All
     gateways' prefills stand in this one queue."""
-    busy_since: float = 0.0
-    """When the prefill that is now at work began, as far as can be seen from outside."""
+    busy_since: float | None = None
+    """When the prefill that is now at work began, as far as can be seen from outside; None: it cannot."""
     elsewhere: Share = NOTHING
     """What other gateways have in hand there; changed by `Ledger.hear` alone."""
 
