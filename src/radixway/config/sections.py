@@ -120,10 +120,20 @@ class HealthSection(Section):
     """A worker that is down is probed at doubling intervals up to this one."""
 
 
+def _check_session_header(name: str) -> str:
+    if not name.lower().startswith("x-"):
+        raise ValueError(f"a session's header must begin with x-, as all that travel on do, not {name!r}")
+    return name.lower()
+
+
+SessionHeader = Annotated[str, AfterValidator(_check_session_header)]
+
+
 class SessionSection(Section):
     """What requests of one conversation have in common, for the policy `session`: the first of these."""
 
-    headers: tuple[str, ...] = ("x-session-id",)
+    headers: tuple[SessionHeader, ...] = ("x-session-id",)
+    """In any spelling; credentials and what only a trusted hop may say are not among them."""
     fields: tuple[str, ...] = ("session_id", "user")
     """Top-level fields of the body."""
 

@@ -170,8 +170,9 @@ class PromptReader:
     def _session(self, request: Request) -> str | None:
         """The first of the configured headers, then body fields, that names a session."""
         config = self._config.session
-        for name, value in request.headers:
-            if name.decode("latin-1") in config.headers:
+        given = {name.decode("latin-1"): value for name, value in request.headers}
+        for header in config.headers:
+            if value := given.get(header):
                 return value.decode("latin-1")
         for field in config.fields:
             named = request.body.get(field)

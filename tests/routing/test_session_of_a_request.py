@@ -1,0 +1,51 @@
+"""Which session a request belongs to, by its headers and its body."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from radixway.config import RoutingSection
+from radixway.pipeline import Request
+from radixway.routing import PromptReader, RoutingRequest, Selector, Tokenizers
+from radixway.telemetry import Journal
+
+
+def session_of(headers=(), body=None, **session):
+    config = RoutingSection(policy="session", session=session)
+    reader = PromptReader(config, Tokenizers(config))
+    request = Request(
+        id="r",
+        surface="openai.chat",
+        path="/",
+        journal=Journal("r"),
+        raw=json.dumps(body or {}).encode(),
+        headers=tuple((name.encode(), value.encode()) for name, value in headers),
+    )
+    prompt = reader.read(request, Selector(config).policy(None), ())
+    reader.close()
+    assert isinstance(prompt, RoutingRequest)
+    return prompt.session
+
+
+def test_a_header_goes_before_fields_and_fields_go_in_order():
+    body = {"user": "u", "session_id": "s"}
+    assert session_of([("x-session-id", "h")], body) == "h"
+    assert session_of([], body) == "s"
+    assert session_of([], {"user": "u"}) == "u"
+    assert session_of() is None
+
+
+def test_of_several_headers_the_one_configured_first_counts_however_it_is_spelt():
+    headers = [("x-session-id", "b"), ("x-dynamo-session-id", "a")]
+    assert session_of(headers, headers=["X-Dynamo-Session-ID", "x-session-id"]) == "a"
+
+
+def test_what_is_empty_or_no_text_names_no_session():
+    assert session_of([("x-session-id", "")], {"session_id": "", "user": "u"}) == "u"
+    assert session_of([], {"session_id": 7, "user": ["u"]}) is None
+
+
+def test_a_header_that_would_never_be_seen_is_refused():
+    with pytest.raises(ValidationError, match="must begin with x-"):
+        RoutingSection(session={"headers": ["session-id"]})
