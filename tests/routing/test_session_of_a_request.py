@@ -11,7 +11,7 @@ from radixway.routing import PromptReader, RoutingRequest, Selector, Tokenizers
 from radixway.telemetry import Journal
 
 
-def session_of(headers=(), body=None, **session):
+def session_of(given=(), body=None, **session):
     config = RoutingSection(policy="session", session=session)
     reader = PromptReader(config, Tokenizers(config))
     request = Request(
@@ -20,7 +20,7 @@ def session_of(headers=(), body=None, **session):
         path="/",
         journal=Journal("r"),
         raw=json.dumps(body or {}).encode(),
-        headers=tuple((name.encode(), value.encode()) for name, value in headers),
+        headers=tuple((name.encode(), value.encode()) for name, value in given),
     )
     prompt = reader.read(request, Selector(config).policy(None), ())
     reader.close()

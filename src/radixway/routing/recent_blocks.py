@@ -10,7 +10,7 @@ _SLACK = 4096
 
 
 class RecentBlocks:
-    """An LRU of blocks. A use is one entry, whatever the prompt's length; a block counts from its latest one."""
+    """An LRU of blocks. A use is one entry, however long the prompt; a block counts from its latest one."""
 
     __slots__ = ("_clock", "_stamps", "_uses", "_written")
 
@@ -87,7 +87,7 @@ class RecentBlocks:
             gone.append(blocks[at])
 
     def _compact(self) -> None:
-        """Forget of each use what counts from a later one: prompts that come again and again would pile up."""
+        """Forget of each use what counts from a later one: prompts that come again would pile up."""
         stamps, uses = self._stamps, self._uses
         self._uses = deque()
         for stamp, when, blocks in uses:
