@@ -175,7 +175,7 @@ class Selector:
     def _shorten(self, candidates: Sequence[Worker], found: Found) -> Sequence[Worker]:
         """Those that hold most of the prompt, at most a quarter of the list, and others in turn.
 
-        Looking at all of a hundred workers finds nothing better (docs/routing.md has the figures).
+        Looking at all of a hundred workers finds hardly anything better (docs/routing.md has the figures).
         """
         if candidates is not self._many:
             self._many, self._many_by_slot = candidates, {worker.slot: worker for worker in candidates}
