@@ -213,6 +213,8 @@ class TestExpectedTime:
     ("text", "named"),
     [
         ("kv_aware:overlap_weight=-1", "overlap_weight"),
+        ("kv_aware:overlap_weight=inf", "overlap_weight"),
+        ("expected_time:slowdown=inf", "slowdown"),
         ("kv_aware:overlap=1", "overlap"),
         ("kv_aware:overlap_weight", "key=value"),
         ("kv_aware:overlap_weight=1:overlap_weight=2", "each once"),

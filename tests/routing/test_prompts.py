@@ -105,6 +105,16 @@ async def test_ids_in_the_request_go_first(body):
     assert found.blocks == blocks_of(IDS)
 
 
+@pytest.mark.parametrize("field", ["input_ids", "lists", "nvext"])
+async def test_of_a_list_of_a_million_ids_the_first_are_named_and_all_counted(field):
+    ids = list(range(1_000_000))
+    body = {"lists": {"input_ids": [ids, [1]]}, "nvext": {**CHAT, "nvext": {"token_data": ids}}}
+    found = await Reader(GUIDE).read(body.get(field, {field: ids}))
+    assert (found.source, found.tokens) == ("ids", 1_000_000)
+    named = len(found.blocks)
+    assert named > 8_000 and found.blocks == blocks_of(ids[: named * 16])
+
+
 @pytest.mark.parametrize(
     "body",
     [

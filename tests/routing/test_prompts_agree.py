@@ -75,7 +75,8 @@ class Router:
         read = read_prompt_body(surface, raw)
         assert read is not None
         try:
-            packed = read.ids() or self.tokens.read(read, len(raw), self.tokenizer)
+            given = read.ids()
+            packed = given.packed if given else self.tokens.read(read, len(raw), self.tokenizer)
             packed = packed if isinstance(packed, bytes) else await packed
         except CannotTokenize as error:
             return error.reason

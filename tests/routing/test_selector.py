@@ -179,3 +179,11 @@ def test_a_worker_that_tells_nothing_is_assumed_to_hold_as_much_as_its_cache_doe
         selector.reserve(selector.pick(prompt(*range(first, first + 6)), candidates))
     assert selector.index.guessed == 9  # of ten blocks, one is left for answers
     selector.index.check()
+
+
+@pytest.mark.parametrize("temperature", ["1e-320", "1e308"])
+def test_no_temperature_is_too_cold_or_too_hot_to_draw(temperature):
+    candidates = workers(3)
+    selector = selector_for(candidates, f"kv_aware:temperature={temperature}:overlap_weight=1e308")
+    for number in range(20):
+        selector.reserve(selector.pick(prompt(*range(1 + number)), candidates))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -14,18 +14,30 @@ if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
 
 _ABSENT = Raw(b"")
+_MOST_ID_BYTES = 2**20
+"""JSON of token ids that is decoded: more than a hundred thousand of them, in some 30 ms. Of a longer list
+only the count is taken.
+"""
 
 _read_ids = msgspec.json.Decoder(list[int]).decode
-_read_id_lists = msgspec.json.Decoder(list[list[int]]).decode
 _read_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+
+
+class TokenIds(NamedTuple):
+    """A prompt that the request brings as token ids."""
+
+    packed: bytes
+    """The first of them, as little-endian uint32; nearly always all."""
+    total: int
+    """Of all."""
 
 
 class PromptBody(Protocol):
     """A body of one surface, as it bears on the prompt. Raises ValueError where a field makes no sense."""
 
-    def ids(self) -> bytes | None:
-        """The prompt's token ids that the request brings, as little-endian uint32."""
+    def ids(self) -> TokenIds | None:
+        """The prompt's token ids that the request brings."""
         ...
 
     def json(self) -> bytes:
@@ -67,16 +79,25 @@ class _Common(msgspec.Struct, kw_only=True):
         keys = [_text(raw) for raw in (self.extra_key, self.cache_salt)]
         return "\0".join(filter(None, keys)) or None
 
-    def _ids(self, *own: Raw) -> bytes | None:
+    def _ids(self, *own: Raw) -> TokenIds | None:
         for raw in (self.prompt_token_ids, *own):
             if raw and (packed := _packed(raw)) is not None:
                 return packed
         if self.nvext:
-            extension = _read_any(self.nvext)
-            data = extension.get("token_data") if isinstance(extension, dict) else None
-            if isinstance(data, list) and data:
-                return _pack(data)
+            try:
+                return _packed(_read_extension(self.nvext).token_data)
+            except msgspec.ValidationError:
+                return None
         return None
+
+
+class _Extension(msgspec.Struct):
+    """What NVIDIA Dynamo's frontend adds."""
+
+    token_data: Raw = _ABSENT
+
+
+_read_extension = msgspec.json.Decoder(_Extension).decode
 
 
 class ChatBody(_Common, kw_only=True):
@@ -91,7 +112,7 @@ class ChatBody(_Common, kw_only=True):
     chat_template_kwargs: Raw = _ABSENT
     input_ids: Raw = _ABSENT
 
-    def ids(self) -> bytes | None:
+    def ids(self) -> TokenIds | None:
         return self._ids(self.input_ids)
 
     def json(self) -> bytes:
@@ -136,7 +157,7 @@ class CompletionBody(_Common, kw_only=True):
     prompt: Raw = _ABSENT
     add_special_tokens: Raw = _ABSENT
 
-    def ids(self) -> bytes | None:
+    def ids(self) -> TokenIds | None:
         return self._ids(self.prompt)
 
     def json(self) -> bytes:
@@ -164,7 +185,7 @@ class GenerateBody(_Common, kw_only=True):
     text: Raw = _ABSENT
     input_ids: Raw = _ABSENT
 
-    def ids(self) -> bytes | None:
+    def ids(self) -> TokenIds | None:
         return self._ids(self.input_ids)
 
     def json(self) -> bytes:
@@ -213,23 +234,24 @@ def read_prompt_body(surface: str, raw: bytes) -> PromptBody | None:
     return body
 
 
-def _packed(raw: Raw) -> bytes | None:
+def _packed(raw: Raw) -> TokenIds | None:
     """A list of token ids, or the first of several; None if it is neither."""
     text = bytes(raw)
     if text[:1] != b"[":
         return None
     begin = text[1:17].lstrip()[:1]
     if begin == b"[":
-        lists = _read_id_lists(raw)
-        return _pack(lists[0]) if lists[0] else None
-    return _pack(_read_ids(raw)) if begin.isdigit() else None
-
-
-def _pack(ids: list[Any]) -> bytes:
+        text = text[text.index(b"[", 1) : text.index(b"]") + 1]
+        begin = text[1:17].lstrip()[:1]
+    if not begin.isdigit():
+        return None
+    cut = text.rfind(b",", 0, _MOST_ID_BYTES) if len(text) > _MOST_ID_BYTES else -1
+    ids = _read_ids(text if cut < 0 else text[:cut] + b"]")
     try:
-        return array("I", ids).tobytes()
-    except (OverflowError, TypeError):
+        packed = array("I", ids).tobytes()
+    except OverflowError:
         raise ValueError("these are no token ids") from None
+    return TokenIds(packed, len(ids) + (text.count(b",", cut) if cut > 0 else 0))
 
 
 def _first_text(raw: Raw) -> bytes:

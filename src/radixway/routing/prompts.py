@@ -110,20 +110,22 @@ class PromptReader:
         self, found: RoutingRequest, body: PromptBody, request: Request, candidates: Sequence[Worker]
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
         seed = namespace_seed(_adapter(request.model, candidates), body.salt())
-        packed: bytes | Awaitable[bytes] | None = body.ids()
-        source: TokenSource = "ids"
-        if packed is None:
-            model = None if request.model == ANY_MODEL else request.model
-            tokenizer = self._tokenizers.find(model, candidates)
-            if tokenizer is not None:
-                source = "tokenizer"
-                try:
-                    packed = self._tokens.read(body, len(request.raw), tokenizer)
-                except CannotTokenize as error:
-                    return self._from_text(found, body, seed, error)
-            elif self._workers is not None and any(worker.told.tokenizes for worker in candidates):
-                source = "worker"
-                packed = self._workers.read(request.surface, body.question(model), candidates)
+        if (ids := body.ids()) is not None:
+            self._from_tokens(found, ids.packed, seed, "ids")
+            found.tokens = ids.total
+            return found
+        packed: bytes | Awaitable[bytes] | None = None
+        source: TokenSource = "tokenizer"
+        model = None if request.model == ANY_MODEL else request.model
+        tokenizer = self._tokenizers.find(model, candidates)
+        if tokenizer is not None:
+            try:
+                packed = self._tokens.read(body, len(request.raw), tokenizer)
+            except CannotTokenize as error:
+                return self._from_text(found, body, seed, error)
+        elif self._workers is not None and any(worker.told.tokenizes for worker in candidates):
+            source = "worker"
+            packed = self._workers.read(request.surface, body.question(model), candidates)
         if packed is None:
             return self._from_text(found, body, seed)
         if isinstance(packed, bytes):

@@ -187,8 +187,11 @@ class Selector:
 
     def _draw(self, candidates: Sequence[Worker], costs: Sequence[float], temperature: float) -> Worker:
         lowest = min(costs)
-        if temperature > 0 and (spread := max(cost for cost in costs if cost < inf) - lowest) > 0:
-            weights = [exp((lowest - cost) / (spread * temperature)) for cost in costs]
+        if (
+            temperature > 0
+            and (spread := max((cost for cost in costs if cost < inf), default=inf) - lowest) > 0
+        ):
+            weights = [exp((lowest - cost) / spread / temperature) for cost in costs]
             return self._rng.choices(candidates, weights)[0]
         if costs.count(lowest) == 1:
             return candidates[costs.index(lowest)]
