@@ -1,0 +1,20 @@
+"""docs/configuration.md shows every key of its sections, with its default."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from radixway.config import Config
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("section", ["gateway", "routing", "pipeline", "scale", "telemetry"])
+def test_a_section_is_shown_with_its_defaults(section):
+    defaults = Config().model_dump(mode="json")[section]
+    assert SHOWN[section].keys() == defaults.keys()
+    given = Config.model_validate({section: SHOWN[section]}).model_dump(mode="json")[section]
+    assert given == defaults
