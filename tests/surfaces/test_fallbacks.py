@@ -130,3 +130,16 @@ async def test_a_request_that_fails_at_its_model_is_retried_at_the_fallback():
 def test_fallbacks_that_go_round_are_refused_with_the_way_they_go(loop):
     with pytest.raises(ConfigError, match="routing.fallbacks: the fallbacks go round in a circle: .*a → "):
         load_config(overrides={"routing": {"fallbacks": loop}})
+
+
+@pytest.mark.parametrize("model", ["auto", "big"])
+async def test_a_body_in_which_the_model_cannot_be_changed_is_refused_and_keeps_no_place(model):
+    async with (
+        scripted_worker(models=["small"]) as small,
+        running_gateway(small.url, routing=routing(fallbacks={"big": "small"})) as gateway,
+    ):
+        body = b'{"model": "%b", "messages": [{"role": "user", "content": "hi"}], "\xff": 1}' % model.encode()
+        status, said, _ = await gateway.post("/v1/chat/completions", body)
+        assert (status, said["error"]["type"]) == (400, "invalid_request_error")
+        assert gateway.in_flight() == 0
+        assert not small.requests

@@ -70,20 +70,32 @@ class Dispatch:
             ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `Admission.place`.
             WorkerFailed: the chosen one broke off before the first byte.
         """
-        place = await (self._place(request) if self._fallbacks else self._admission.place(request))
-        if request.model == ANY_MODEL:
-            models = place.worker.models
-            request.edit(model=models[0] if models else UNSET)
-        reply = await (
-            self._attempt(request, place) if self._hedge is None else self._hedge.send(request, place)
-        )
+        asked, refusal = request.model, None
+        if self._fallbacks:
+            place, refusal = await self._place(request)
+        else:
+            place = await self._admission.place(request)
+        try:
+            if refusal is not None:
+                self._note_fallback(request, str(asked), str(request.model), refusal)
+            if request.model == ANY_MODEL:
+                models = place.worker.models
+                request.edit(model=models[0] if models else UNSET)
+            reply = await (
+                self._attempt(request, place) if self._hedge is None else self._hedge.send(request, place)
+            )
+        except BaseException:
+            place.release()  # a body that cannot be edited is found out only here
+            raise
         request.journal.add("answer", worker=reply.worker, status=reply.status)
         if request.fallback is not None:
             reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
         return reply
 
-    async def _place(self, request: Request) -> Place:
+    async def _place(self, request: Request) -> tuple[Place, GatewayError | None]:
         """A place in the pool of the model asked for, or of the first fallback that has one.
+
+        With a fallback's place comes what the model's own pool said; the request asks for the fallback then.
 
         Raises what the model's own pool said when there is none.
         """
@@ -96,9 +108,7 @@ class Dispatch:
             except (ModelNotFound, NoWorkers, Overloaded) as error:
                 refusal = refusal or error
                 continue
-            if refusal is not None:
-                self._note_fallback(request, str(asked), str(model), refusal)
-            return place
+            return place, refusal
         request.model = asked
         assert refusal is not None
         raise refusal
