@@ -170,3 +170,18 @@ def test_with_a_key_only_messages_sealed_with_it_count():
     for data in (theirs.write(GOOD), Letters().write(GOOD), ours.write(GOOD)[:-1], b""):
         with pytest.raises(BadMessage, match="key"):
             ours.read(data)
+
+
+def test_a_gateway_that_names_workers_without_end_is_not_remembered_without_end():
+    peers = Peers("me", 10.0)
+    for n in range(50):
+        said = {f"http://{n}-{i}": Share(1, 1) for i in range(500)}
+        peers.hear(Message(1, "g", "", n, False, said), 0.0)
+    (peer,) = peers
+    assert len(peer.shares) == 10_000
+    assert peers.elsewhere("http://0-0") == Share(1, 1)
+    for n in (50, 51):  # the first full message makes room, the next one is heard as a whole
+        peers.hear(Message(1, "g", "", n, True, {"http://new": Share(2, 2)}), 0.0)
+    assert peers.elsewhere("http://new") == Share(2, 2)
+    assert len(peer.shares) == 1
+    peers.check()

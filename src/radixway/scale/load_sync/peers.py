@@ -16,6 +16,8 @@ from radixway.routing.load import NOTHING, Share
 from radixway.scale.load_sync.message import Message
 
 _MOST_PEERS = 256
+_MOST_SHARES = 10_000
+"""Workers of which one gateway may tell; what it says of more is not heard."""
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Peer:
 
     def _replace(self, url: str, sequence: int, share: Share) -> bool:
         known, before = self.shares.get(url, (self.full, NOTHING))
-        if sequence <= known:
+        if sequence <= known or (len(self.shares) >= _MOST_SHARES and url not in self.shares):
             return False
         self.shares[url] = (sequence, share)
         return share != before
