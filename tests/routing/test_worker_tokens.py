@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from radixway.routing.worker import KvEventsState, KvEventsStatus
 from radixway.routing.worker_tokens import Refused, Silent
 from routing.test_prompts import CHAT, IDS, Reader, blocks_of, worker
 
@@ -24,7 +25,7 @@ class Asked:
 
 async def test_a_worker_is_asked_once_for_the_same_prompt():
     asked = Asked()
-    reader = Reader(ask=asked)
+    reader = Reader(ask=asked, tokenize={"ask_workers": "always"})
     workers = [worker("has", tokenizes=True), worker("lacks")]
     for _ in range(2):
         found = await reader.read(CHAT, workers=workers)
@@ -39,7 +40,7 @@ async def test_the_least_busy_is_asked():
     asked = Asked()
     busy, idle = worker("busy", tokenizes=True), worker("idle", tokenizes=True)
     busy.load.requests = 3
-    await Reader(ask=asked).read(CHAT, workers=[busy, idle])
+    await Reader(ask=asked, tokenize={"ask_workers": "always"}).read(CHAT, workers=[busy, idle])
     assert asked.questions[0][0] == "idle"
 
 
@@ -49,7 +50,7 @@ async def test_the_least_busy_is_asked():
 )
 async def test_a_worker_that_fails_is_left_alone_for_a_while(failure, reason, pause_s):
     asked = Asked(failure)
-    reader = Reader(ask=asked)
+    reader = Reader(ask=asked, tokenize={"ask_workers": "always"})
     workers = [worker(tokenizes=True)]
     found = await reader.read(CHAT, workers=workers)
     assert (found.source, found.fallback) == ("text", reason)
@@ -72,7 +73,7 @@ async def test_no_more_are_asked_at_a_time_than_are_answered_soon():
         await answers.wait()
         return IDS
 
-    reader = Reader(ask=slow)
+    reader = Reader(ask=slow, tokenize={"ask_workers": "always"})
     workers = [worker(tokenizes=True)]
     tasks = [asyncio.create_task(reader.read({"prompt": f"prompt {n}"}, workers=workers)) for n in range(40)]
     for _ in range(16):
@@ -88,14 +89,24 @@ async def test_no_more_are_asked_at_a_time_than_are_answered_soon():
 
 async def test_no_worker_is_asked_if_the_operator_says_so():
     asked = Asked()
-    reader = Reader(ask=asked, tokenize={"ask_workers": False})
+    reader = Reader(ask=asked, tokenize={"ask_workers": "never"})
     assert (await reader.read(CHAT, workers=[worker(tokenizes=True)])).source == "text"
     assert not asked.questions
 
 
+async def test_workers_are_asked_by_default_while_somebodys_events_are_followed():
+    asked = Asked()
+    reader = Reader(ask=asked)
+    workers = [worker("tells", tokenizes=True), worker("publishes")]
+    assert (await reader.read(CHAT, workers=workers)).source == "text"
+    workers[1].kv_events = KvEventsStatus(KvEventsState.FOLLOWING)
+    assert (await reader.read(CHAT, workers=workers)).source == "worker"
+    assert [name for name, _ in asked.questions] == ["tells"]
+
+
 async def test_a_worker_that_is_gone_is_forgotten():
     asked = Asked(Silent())
-    reader = Reader(ask=asked)
+    reader = Reader(ask=asked, tokenize={"ask_workers": "always"})
     gone = worker(tokenizes=True)
     await reader.read(CHAT, workers=[gone])
     reader.reader.forget(gone)

@@ -80,6 +80,7 @@ def test_requests_that_fit_nowhere_are_reported(trace):
         (["--policy", "fastest"], "fastest"),
         (["--policy", "random,random"], "twice"),
         (["--workers", "0"], "workers must be at least 1"),
+        (["--workers", "99999999"], "workers must be at most 10000"),
         (["--speedup", "0"], "speedup must be above 0"),
         (["--kv-tokens", "16"], "none of the 20 requests fits"),
         (["--engine", "warp=9"], "warp=9"),

@@ -28,6 +28,10 @@ def tokenizes(status=200, answer=None):
     return behave
 
 
+ALWAYS = {"ask_workers": "always"}
+"""Though nobody publishes KV events."""
+
+
 async def selected(gateway, **fields):
     """The choice for a chat, as the journal tells it."""
     status, _, headers = await gateway.chat(**fields)
@@ -38,7 +42,7 @@ async def selected(gateway, **fields):
 
 async def test_a_worker_with_tokenize_is_asked():
     async with scripted_worker(tokenizes(), tokenizes=True) as a, scripted_worker() as b:
-        async with running_gateway(a.url, b.url) as gateway:
+        async with running_gateway(a.url, b.url, routing={"tokenize": ALWAYS}) as gateway:
             select = await selected(gateway, tools=[])
             assert select["prompt"] == {"tokens": 40, "source": "worker"}
             question = next(e for e in a.requests if e.path == "/tokenize")
@@ -63,7 +67,7 @@ async def test_a_worker_with_tokenize_is_asked():
     ],
 )
 async def test_a_worker_that_gives_no_tokens_costs_no_answer(status, answer, reason):
-    routing = {"tokenize": {"ask_timeout_s": 0.1}}
+    routing = {"tokenize": {"ask_timeout_s": 0.1, **ALWAYS}}
     behaviour = tokenizes(status, answer)
     async with scripted_worker(behaviour, tokenizes=True) as a, scripted_worker() as b:
         async with running_gateway(a.url, b.url, routing=routing) as gateway:
@@ -76,7 +80,7 @@ async def test_a_worker_that_gives_no_tokens_costs_no_answer(status, answer, rea
 
 async def test_a_worker_alone_is_not_asked_and_its_prompts_are_not_read():
     async with scripted_worker(tokenizes(), tokenizes=True) as a, scripted_worker(models=["other"]) as b:
-        async with running_gateway(a.url, b.url) as gateway:
+        async with running_gateway(a.url, b.url, routing={"tokenize": ALWAYS}) as gateway:
             assert (await selected(gateway))["prompt"]["source"] == "size"
             assert [e.path for e in a.requests] == ["/v1/chat/completions"]
             b.models.append("m")  # which the gateway learns once it is asked again

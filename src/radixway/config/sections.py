@@ -145,8 +145,9 @@ class TokenizeSection(Section):
     """Threads that tokenize long prompts."""
     cache_mib: int = Field(default=64, ge=1)
     """Memory for tokens of prompts that may come again, or go on."""
-    ask_workers: bool = True
-    """Ask a worker that has `/tokenize` where no tokenizer is at hand."""
+    ask_workers: Literal["followed", "always", "never"] = "followed"
+    """When a worker that has `/tokenize` is asked where no tokenizer is at hand: while the KV events of a
+    candidate are followed, because without them blocks of text say as much for nothing; always; or never."""
     ask_timeout_s: float = Field(default=0.5, gt=0)
     """How long its answer is waited for."""
 

@@ -24,7 +24,7 @@ from radixway.routing.prompt_bodies import PromptBody, read_prompt_body
 from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
 from radixway.routing.request import RoutingRequest, TokenSource
 from radixway.routing.tokenizers import Tokenizers
-from radixway.routing.worker import Worker
+from radixway.routing.worker import KvEventsState, Worker
 from radixway.routing.worker_tokens import AskWorker, WorkerTokens
 
 _TEXT_BYTES_PER_TOKEN = 4
@@ -66,7 +66,7 @@ class PromptReader:
         self._tokenizers = tokenizers
         self._tokens = PromptTokens(tokenizers.cache, config.tokenize.threads)
         self._workers = None
-        if ask is not None and config.tokenize.ask_workers:
+        if ask is not None and config.tokenize.ask_workers != "never":
             self._workers = WorkerTokens(ask, tokenizers.cache, clock)
         self._on_fallback = on_fallback
 
@@ -123,7 +123,7 @@ class PromptReader:
                 packed = self._tokens.read(body, len(request.raw), tokenizer)
             except CannotTokenize as error:
                 return self._from_text(found, body, seed, error)
-        elif self._workers is not None and any(worker.told.tokenizes for worker in candidates):
+        elif self._workers is not None and self._worth_asking(candidates):
             source = "worker"
             packed = self._workers.read(request.surface, body.question(model), candidates)
         if packed is None:
@@ -131,6 +131,14 @@ class PromptReader:
         if isinstance(packed, bytes):
             return self._from_tokens(found, packed, seed, source)
         return self._later(found, body, seed, packed, source)
+
+    def _worth_asking(self, candidates: Sequence[Worker]) -> bool:
+        """Somebody can be asked, and somebody's KV events speak of tokens."""
+        if not any(worker.told.tokenizes for worker in candidates):
+            return False
+        return self._config.tokenize.ask_workers == "always" or any(
+            worker.kv_events.state is KvEventsState.FOLLOWING for worker in candidates
+        )
 
     async def _later(
         self,

@@ -42,15 +42,17 @@ class Setting:
 
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot be simulated."""
-        for name, least in (
-            ("workers", 1),
-            ("kv_tokens", 1),
-            ("event_delay_s", 0),
-            ("gateways", 1),
-            ("sync_delay_s", 0),
+        for name, least, most in (
+            ("workers", 1, 10_000),
+            ("kv_tokens", 1, 10**12),
+            ("event_delay_s", 0, 10**6),
+            ("gateways", 1, 1000),
+            ("sync_delay_s", 0, 10**6),
         ):
-            if getattr(self, name) is not None and not least <= getattr(self, name) < inf:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                bound = f"at least {least}" if value < least else f"at most {most}"
+                raise ValueError(f"{name} must be {bound}, not {value}")
         if not 0 < self.speedup < inf:
             raise ValueError(f"speedup must be above 0, not {self.speedup}")
 

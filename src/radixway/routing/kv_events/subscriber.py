@@ -23,6 +23,7 @@ _TURN_S = 0.002
 """How long batches are taken before others in the process get their turn. Sockets that have something to
 read give it without a wait, so that a loop over them would never yield by itself."""
 _UNREAD_BATCHES = 100_000
+_LARGEST_MESSAGE_BYTES = 256 * 2**20  # whoever sends more is cut off, and what it said is asked for again
 _HEARTBEAT_MS = 5_000
 _RECONNECT_MS, _RECONNECT_MOST_MS = 100, 2_000
 _RETRY_MOST_S = 60.0
@@ -87,7 +88,7 @@ class Subscriber:
 
     def _prepare(self, socket: zmq.asyncio.Socket) -> None:
         socket.linger = 0
-        socket.rcvhwm = _UNREAD_BATCHES
+        socket.rcvhwm, socket.maxmsgsize = _UNREAD_BATCHES, _LARGEST_MESSAGE_BYTES
         socket.ipv6 = "[" in self._address.endpoint
         socket.reconnect_ivl, socket.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MOST_MS
         socket.heartbeat_ivl, socket.heartbeat_timeout = _HEARTBEAT_MS, 3 * _HEARTBEAT_MS
@@ -162,6 +163,7 @@ class Subscriber:
             last_moment = clock() + timing.replay_s
             with self._context.socket(zmq.DEALER) as socket:
                 socket.linger, socket.rcvhwm, socket.ipv6 = 0, 0, "[" in endpoint
+                socket.maxmsgsize = _LARGEST_MESSAGE_BYTES
                 try:
                     socket.connect(endpoint)
                     async with asyncio.timeout(timing.silent_s) as patience:
