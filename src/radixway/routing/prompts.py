@@ -80,12 +80,18 @@ class PromptReader:
         self._tokens.close()
 
     def read(
-        self, request: Request, policy: Reads, candidates: Sequence[Worker], *, alone: bool = False
+        self,
+        request: Request,
+        policy: Reads,
+        candidates: Sequence[Worker],
+        *,
+        alone: bool = False,
+        tokens_matter: bool = False,
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
         """What `policy` needs to know of `request`, or a wait for it where tokens take time.
 
-        `alone`: there is nothing to choose, so the prompt is not read. A body without sense says little:
-        workers refuse it.
+        `alone`: there is nothing to choose, so the prompt is not read. `tokens_matter`: a worker may be asked
+        for them though nobody's KV events are followed. A body without sense says little: workers refuse it.
         """
         found = RoutingRequest(model=request.model, stream=request.stream)
         if policy.reads_session:
@@ -102,12 +108,19 @@ class PromptReader:
         try:
             if policy.reads_text:
                 found.text = body.texts()
-            return self._read_blocks(found, body, request, candidates) if policy.reads_blocks else found
+            if policy.reads_blocks:
+                return self._read_blocks(found, body, request, candidates, tokens_matter)
+            return found
         except _SENSELESS:
             return found
 
     def _read_blocks(
-        self, found: RoutingRequest, body: PromptBody, request: Request, candidates: Sequence[Worker]
+        self,
+        found: RoutingRequest,
+        body: PromptBody,
+        request: Request,
+        candidates: Sequence[Worker],
+        tokens_matter: bool,
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
         seed = namespace_seed(_adapter(request.model, candidates), body.salt())
         if (ids := body.ids()) is not None:
@@ -123,7 +136,7 @@ class PromptReader:
                 packed = self._tokens.read(body, len(request.raw), tokenizer)
             except CannotTokenize as error:
                 return self._from_text(found, body, seed, error)
-        elif self._workers is not None and self._worth_asking(candidates):
+        elif self._workers is not None and self._worth_asking(candidates, tokens_matter):
             source = "worker"
             packed = self._workers.read(request.surface, body.question(model), candidates)
         if packed is None:
@@ -132,13 +145,13 @@ class PromptReader:
             return self._from_tokens(found, packed, seed, source)
         return self._later(found, body, seed, packed, source)
 
-    def _worth_asking(self, candidates: Sequence[Worker]) -> bool:
-        """Somebody can be asked, and somebody's KV events speak of tokens."""
+    def _worth_asking(self, candidates: Sequence[Worker], tokens_matter: bool) -> bool:
+        """Somebody can be asked, and tokens say more than text: somebody's KV events speak of them."""
         if not any(worker.told.tokenizes for worker in candidates):
             return False
-        return self._config.tokenize.ask_workers == "always" or any(
-            worker.kv_events.state is KvEventsState.FOLLOWING for worker in candidates
-        )
+        if tokens_matter or self._config.tokenize.ask_workers == "always":
+            return True
+        return any(worker.kv_events.state is KvEventsState.FOLLOWING for worker in candidates)
 
     async def _later(
         self,

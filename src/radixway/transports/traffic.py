@@ -135,7 +135,7 @@ class Tap:
     async def _tapped(self, request: Request) -> Reply:
         arrived = perf_counter() - request.journal.elapsed_s()
         candidates = self._registry.candidates(None if request.model == ANY_MODEL else request.model)
-        prompt = self._prompts.read(request, _WANTED, candidates)
+        prompt = self._prompts.read(request, _WANTED, candidates, tokens_matter=True)
         if not isinstance(prompt, RoutingRequest):
             prompt = await prompt
         reply = await self._dispatch(request)
