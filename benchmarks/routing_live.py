@@ -3,7 +3,7 @@
     python benchmarks/routing_live.py [--policies a,b] [--rounds N] [--quick] [--json FILE]
 
 Every arm is a gateway of its own with one policy; the engines stay and their caches are emptied before each.
-24 chats of 5 turns (with --quick 16 of 4), six system prompts of 320 tokens among them, 48 asked and 16
+24 chats of 5 turns (with --quick 16 of 4), six system prompts of 128 tokens among them, 160 asked and 16
 answered a turn, in streams, at most 8 open at a time; the chats come in an order that is drawn anew for every
 round, the same for all policies. Each engine's cache holds half of all that is said, so it matters where
 a chat goes. One thread for each engine.
@@ -62,8 +62,8 @@ class Shape:
     chats: int = 24
     turns: int = 5
     systems: int = 6
-    system: int = 320
-    asked: int = 48
+    system: int = 128
+    asked: int = 160
     answered: int = 16
 
     @property
