@@ -162,8 +162,6 @@ def _python(engine: Engine, peers_dir: Path) -> Path:
     if not engine.requirements:
         return Path(sys.executable)
     options = ["--constraint", str(HERE.parent / "constraints.txt")]
-    if (wheels := peers_dir / "wheels").is_dir():
-        options += ["--find-links", str(wheels)]
     home = environment(peers_dir / engine.name, engine.requirements, options, engine.build_env)
     return home / "bin" / "python"
 
