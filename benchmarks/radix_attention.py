@@ -88,7 +88,7 @@ def main() -> None:
     )
     parser.add_argument("--models", help=f"of {', '.join(SHAPES)}; by default 40m,135m, with --quick 40m")
     parser.add_argument("--rounds", type=int, help="by default 5, with --quick 1")
-    parser.add_argument("--max-running", type=int, default=64, help="in both arms; default: the engine's")
+    parser.add_argument("--max-running", type=int, default=16, help="most requests in a batch, in both arms")
     parser.add_argument("--quick", action="store_true", help="64 of shared_2000's 100 requests, one round")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

@@ -27,7 +27,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -100,12 +100,16 @@ def main() -> None:
     parser.add_argument("--policies", default=",".join(POLICIES), help="round_robin is added for comparison")
     parser.add_argument("--rounds", type=int, help="by default 5, with --quick 2")
     parser.add_argument("--model", default="40m", help="a shape of benchmarks/shapes.py")
+    parser.add_argument("--system", type=int, default=Shape().system, help="tokens of a system prompt")
+    parser.add_argument("--asked", type=int, default=Shape().asked, help="tokens asked in a turn")
     parser.add_argument("--quick", action="store_true", help="fewer chats and rounds")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     names = list(dict.fromkeys(["round_robin", *given.policies.split(",")]))
     rounds = given.rounds or (2 if given.quick else 5)
-    shape = Shape(chats=16, turns=4) if given.quick else Shape()
+    shape = Shape(system=given.system, asked=given.asked)
+    if given.quick:
+        shape = replace(shape, chats=16, turns=4)
     runs: dict[str, list[Run]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory(prefix="radixway-bench-") as scratch, contextlib.ExitStack() as stack:
         model = write_model(given.model, Path(scratch))
