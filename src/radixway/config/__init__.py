@@ -29,9 +29,11 @@ from radixway.config.sections import (
     WorkerSection,
     check_worker_url,
 )
+from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
 from radixway.config.tree import Config, ConfigError, load_config
 
 __all__ = [
+    "AbortSection",
     "AnyPolicy",
     "BreakerSection",
     "Config",
@@ -56,9 +58,11 @@ __all__ = [
     "RoutingSection",
     "ScaleSection",
     "SessionPolicy",
+    "SessionsSection",
     "SyncSection",
     "TelemetrySection",
     "TokenizeSection",
+    "TrajectoriesSection",
     "TransferSection",
     "WorkerSection",
     "check_worker_url",

@@ -22,6 +22,7 @@ from radixway.config.sections import (
     TelemetrySection,
     WorkerSection,
 )
+from radixway.config.trajectories import TrajectoriesSection
 
 ENV_PREFIX = "RADIXWAY__"
 
@@ -47,6 +48,7 @@ class Config(BaseSettings):
     pipeline: PipelineSection = PipelineSection()
     engine: EngineConfig = EngineConfig()
     telemetry: TelemetrySection = TelemetrySection()
+    trajectories: TrajectoriesSection = TrajectoriesSection()
     scale: ScaleSection = ScaleSection()
 
     @classmethod
