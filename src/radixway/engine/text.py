@@ -10,6 +10,7 @@ import codecs
 from collections.abc import Sequence
 
 from radixway.engine.request import SamplingParams
+from radixway.parsers import undecided_from
 from radixway.tokenizer import Tokenizer
 
 
@@ -81,14 +82,6 @@ class StopStrings:
         """The text that turned out to be no stop string."""
         held, self._held = self._held, ""
         return held
-
-
-def undecided_from(text: str, stop: str) -> int:
-    """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
-    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
-    while at >= 0 and not stop.startswith(text[at:]):
-        at = text.find(stop[0], at + 1)
-    return at if at >= 0 else len(text)
 
 
 class AnswerText:

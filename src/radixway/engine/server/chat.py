@@ -11,10 +11,10 @@ from radixway.engine.server.chat_replies import ChatReplies
 from radixway.engine.server.constraints import wanted_constraint
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
-from radixway.engine.server.parsers import CLOSES, MARKERS, OPENS, Reading, thinking_place
 from radixway.engine.server.sampling import check_choices, check_logprobs, sampling_params, wire_names
 from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.engine.server.tools import ToolUse, tool_use, tools_or_constraint
+from radixway.parsers import CLOSES, OPENS, Reading, thinking_place
 from radixway.tokenizer import Tokenizer
 from radixway.web import BadBody, read_json
 
@@ -77,9 +77,9 @@ def _reading(service: Service, body: ChatBody, use: ToolUse, prompt: ChatPrompt)
     """How the answers to this request are to be read."""
     last = (body.messages or [{}])[-1].get("content") if body.continue_final_message else None
     continued = json.dumps(last, ensure_ascii=False) if body.continue_final_message else None
-    style = None if body.separate_reasoning is False else service.thinking_style
+    style = None if body.separate_reasoning is False else service.family.thinking
     place = thinking_place(style, prompt.text, continued)
-    return Reading(place, use.family(service.tool_family), None if use.parallel else 1)
+    return Reading(place, use.family(service.family.tools), None if use.parallel else 1)
 
 
 def _after_thinking(tokenizer: Tokenizer, grammar: Grammar | None, reading: Reading) -> Grammar | None:
@@ -93,7 +93,5 @@ def _after_thinking(tokenizer: Tokenizer, grammar: Grammar | None, reading: Read
 
 def _reads_special_tokens(tokenizer: Tokenizer, reading: Reading) -> bool:
     """Whether what the answers are divided by is special tokens, which are left out of text by default."""
-    markers = [] if reading.tools is None else [*MARKERS[reading.tools]]
-    if reading.place != "after":
-        markers += [OPENS, CLOSES]
-    return any(tokenizer.backend.token_to_id(marker) in tokenizer.special_ids for marker in markers)
+    special_ids = tokenizer.special_ids
+    return any(tokenizer.backend.token_to_id(marker) in special_ids for marker in reading.markers)

@@ -19,8 +19,8 @@ from radixway.engine.server.openai_replies import (
     weight_metadata,
 )
 from radixway.engine.server.openai_stream import ReplyHead
-from radixway.engine.server.parsers import AnswerReader, CallDelta, Delta, Reading
 from radixway.engine.server.service import Service
+from radixway.parsers import AnswerReader, CallDelta, Delta, Reading
 
 
 class ChatReplies:

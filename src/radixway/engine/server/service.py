@@ -16,8 +16,8 @@ from radixway.engine.grammar import Grammars
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
 from radixway.engine.server.metrics import ServerMetrics
-from radixway.engine.server.parsers import ThinkingStyle, ToolFamily, thinking_style, tool_family
 from radixway.engine.server.sampling import SamplingDefaults
+from radixway.parsers import Family
 from radixway.tokenizer import Tokenizer
 from radixway.web import BadBody, HttpError
 
@@ -56,10 +56,8 @@ class Service:
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
     grammars: Grammars = field(init=False)
-    tool_family: ToolFamily | None = field(init=False)
-    """How the model writes tool calls, as far as is known."""
-    thinking_style: ThinkingStyle | None = field(init=False)
-    """How the model thinks, if it does."""
+    family: Family = field(init=False)
+    """How the model calls tools and thinks, as far as is known."""
     longest_prompt: int = field(init=False)
     """Characters; a longer text does not fit the context, whatever its tokens."""
     _running: dict[str, set[str]] = field(default_factory=dict)
@@ -71,12 +69,10 @@ class Service:
     def __post_init__(self) -> None:
         info = self.engine.model_info
         self.grammars = Grammars(self.tokenizer, info.eos_token_ids, info.vocab_size)
-        templates = self.tokenizer.chat_templates
-        template = "\n".join(template.source for template in templates.values())
-        tools, thinking = self.config.tool_parser, self.config.reasoning_parser
-        self.tool_family = tool_family(template) if tools == "auto" else None if tools == "none" else tools
-        self.thinking_style = (
-            thinking_style(template) if thinking == "auto" else None if thinking == "none" else thinking
+        self.family = Family.of(
+            (template.source for template in self.tokenizer.chat_templates.values()),
+            tools=self.config.tool_parser,
+            thinking=self.config.reasoning_parser,
         )
         self.longest_prompt = self.engine.model_info.context_length * self.tokenizer.longest_token
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from radixway.engine.grammar import WHITESPACE, Constraint
-from radixway.engine.server.parsers import MARKERS, ToolFamily
+from radixway.parsers import MARKERS, ToolFamily
 from radixway.tokenizer import Tokenizer
 
 Tool: TypeAlias = dict[str, Any]

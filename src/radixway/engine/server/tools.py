@@ -9,8 +9,8 @@ from radixway.engine.constraint import Grammar
 from radixway.engine.errors import InvalidGrammar
 from radixway.engine.grammar import Constraint
 from radixway.engine.server.constraints import Wanted, compiled
-from radixway.engine.server.parsers import ToolFamily
 from radixway.engine.server.tool_grammar import CALL_FORMS, Tool, calls_grammar, parameters
+from radixway.parsers import ToolFamily
 from radixway.web import BadBody
 
 if TYPE_CHECKING:

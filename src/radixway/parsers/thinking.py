@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from radixway.engine.server.parsers.parts import Prose
+from radixway.parsers.parts import Prose
 
 OPENS, CLOSES = "<think>", "</think>"
 

@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from radixway.engine.server.parsers.parts import Arguments, Call, Part, Text
+from radixway.parsers.parts import Arguments, Call, Part, Text
 
 _BEGINNING = re.compile(r"\s*(\[\s*([A-Za-z_][\w.]*\s*(\(.*)?)?)?", re.DOTALL)
 _LONGEST = 65_536

@@ -3,15 +3,12 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
-from radixway.engine.server.parsers.marked import HermesCalls, Llama3Calls, MistralCalls
-from radixway.engine.server.parsers.parts import Arguments, Call, CallParser, Part
-from radixway.engine.server.parsers.pythonic import PythonicCalls
-from radixway.engine.server.parsers.thinking import CLOSES, OPENS, Place, Thinking
-
-ToolFamily = Literal["hermes", "llama3", "mistral", "pythonic"]
-ThinkingStyle = Literal["qwen3", "deepseek_r1"]
+from radixway.parsers.family import MARKERS, ToolFamily
+from radixway.parsers.marked import HermesCalls, Llama3Calls, MistralCalls
+from radixway.parsers.parts import Arguments, Call, CallParser, Part
+from radixway.parsers.pythonic import PythonicCalls
+from radixway.parsers.thinking import CLOSES, OPENS, Place, Thinking
 
 _PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
     "hermes": HermesCalls,
@@ -19,47 +16,6 @@ _PARSERS: dict[ToolFamily, Callable[[], CallParser]] = {
     "mistral": MistralCalls,
     "pythonic": PythonicCalls,
 }
-MARKERS: dict[ToolFamily, tuple[str, ...]] = {
-    "hermes": ("<tool_call>", "</tool_call>"),
-    "llama3": ("<|python_tag|>",),
-    "mistral": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
-    "pythonic": (),
-}
-"""What must be in the text for the parser to see it, even where it is a special token."""
-
-
-def tool_family(template: str) -> ToolFamily | None:
-    """How a model with this chat template writes tool calls; None if in no way that is known here."""
-    if "<tool_call>" in template and "<function=" not in template and "<arg_key>" not in template:
-        return "hermes"
-    if "[TOOL_CALLS]" in template:
-        return "mistral"
-    if "func_name1(params_name1=" in template:
-        return "pythonic"
-    if "<|python_tag|>" in template or ("Environment: ipython" in template and '"parameters"' in template):
-        return "llama3"
-    return None
-
-
-def thinking_style(template: str) -> ThinkingStyle | None:
-    """Whether a model with this chat template thinks, and whether its answers say where that begins."""
-    if OPENS in template:
-        return "qwen3"
-    return "deepseek_r1" if CLOSES in template else None
-
-
-def thinking_place(style: ThinkingStyle | None, prompt: str, continued: str | None) -> Place:
-    """Where the answer to this prompt begins; `continued` is what of the message is there already."""
-    if style is None:
-        return "after"
-    if continued is not None:
-        return "inside" if continued.rfind(OPENS) > continued.rfind(CLOSES) else "after"
-    prompt = prompt.rstrip()
-    if prompt.endswith(OPENS):
-        return "inside"
-    if prompt.endswith(CLOSES):
-        return "after"
-    return "before" if style == "qwen3" else "inside"
 
 
 @dataclass(slots=True)
@@ -92,6 +48,12 @@ class Reading:
     tools: ToolFamily | None = None
     most_calls: int | None = None
     """More calls than these are passed over (`parallel_tool_calls: false`)."""
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """What must be in the text for the reader to see it, even where it is special tokens."""
+        markers = () if self.tools is None else MARKERS[self.tools]
+        return markers if self.place == "after" else (*markers, OPENS, CLOSES)
 
     def reader(self) -> "AnswerReader":
         """A reader at the beginning of an answer."""

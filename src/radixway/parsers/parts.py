@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from radixway.engine.text import undecided_from
-
 
 @dataclass(slots=True, frozen=True)
 class Text:
@@ -70,3 +68,11 @@ class Prose:
         """What is held back, if no marker is to be looked for any longer."""
         held, self._held = self._held, ""
         return held
+
+
+def undecided_from(text: str, stop: str) -> int:
+    """Where the longest tail of `text` starts that is a beginning of `stop`; its length if there is none."""
+    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while at >= 0 and not stop.startswith(text[at:]):
+        at = text.find(stop[0], at + 1)
+    return at if at >= 0 else len(text)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from radixway.engine.server.parsers.call_object import CallObject, JsonValue
-from radixway.engine.server.parsers.parts import Arguments, Call, Part, Prose, Text
+from radixway.parsers.call_object import CallObject, JsonValue
+from radixway.parsers.parts import Arguments, Call, Part, Prose, Text
 
 State: TypeAlias = Callable[[str], str]
 """Reads a text; returns the part of it that is the next state's (empty: all was read)."""

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixway.engine.server.parsers import (
+from radixway.parsers import (
     Delta,
+    Family,
     Place,
     Reading,
     ToolFamily,
@@ -246,6 +247,18 @@ def test_the_family_is_read_from_the_template() -> None:
     assert thinking_style("'<think>\\n\\n</think>\\n\\n'") == "qwen3"
     assert thinking_style("content.split('</think>')[-1]") == "deepseek_r1"
     assert thinking_style("{{ messages }}") is None
+
+
+def test_what_an_operator_names_goes_before_what_the_templates_tell() -> None:
+    templates = ["{{ messages }}", "<tool_call> <think>"]
+    assert Family.of(templates) == Family("hermes", "qwen3")
+    assert Family.of(templates, tools="mistral", thinking="deepseek_r1") == Family("mistral", "deepseek_r1")
+    assert Family.of(templates, tools="none", thinking="none") == Family()
+
+
+def test_a_reading_names_the_markers_that_its_text_must_contain() -> None:
+    assert Reading("after", None).markers == ()
+    assert Reading("before", "hermes").markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
 
 
 def test_where_an_answer_begins_is_read_from_its_prompt() -> None:

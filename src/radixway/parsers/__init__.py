@@ -1,23 +1,22 @@
 """From an answer's text to a message: what was thought, what was said, which tools were called.
 
 Everything here reads text in pieces and gives out what is certain; how a text is divided changes nothing.
-`reader.py` puts the parsers together and chooses them by the chat template.
+`Family.of` tells from a model's chat templates how it writes, `Reading` how to read one request's answers.
+The engine reads its own answers with it, the gateway those of workers that answer in tokens.
 """
 
-from radixway.engine.server.parsers.parts import Arguments, Call, CallParser, Part, Text
-from radixway.engine.server.parsers.reader import (
+from radixway.parsers.family import (
     MARKERS,
-    AnswerReader,
-    CallDelta,
-    Delta,
-    Reading,
+    Family,
     ThinkingStyle,
     ToolFamily,
     thinking_place,
     thinking_style,
     tool_family,
 )
-from radixway.engine.server.parsers.thinking import CLOSES, OPENS, Place, Thinking
+from radixway.parsers.parts import Arguments, Call, CallParser, Part, Text, undecided_from
+from radixway.parsers.reader import AnswerReader, CallDelta, Delta, Reading
+from radixway.parsers.thinking import CLOSES, OPENS, Place, Thinking
 
 __all__ = [
     "CLOSES",
@@ -29,6 +28,7 @@ __all__ = [
     "CallDelta",
     "CallParser",
     "Delta",
+    "Family",
     "Part",
     "Place",
     "Reading",
@@ -39,4 +39,5 @@ __all__ = [
     "thinking_place",
     "thinking_style",
     "tool_family",
+    "undecided_from",
 ]

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from radixway.engine.server.parsers.parts import Arguments, Call, Part
+from radixway.parsers.parts import Arguments, Call, Part
 
 ARGUMENT_KEYS = ("arguments", "parameters")
 
