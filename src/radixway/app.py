@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config
-from radixway.pipeline import Pipeline, Services, load_middlewares
+from radixway.pipeline import AbortedRequests, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
@@ -65,6 +65,8 @@ class Gateway:
         self.kv_event_counts = KvEventCounts()
         self.journals = JournalBook(config.telemetry.journal_capacity)
         self.traffic = Traffic()
+        self.aborted = AbortedRequests()
+        """Told of every `/abort_request`: what clients end on purpose is not resumed."""
         self._middlewares = load_middlewares(
             config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
         )

@@ -1,5 +1,6 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
+from radixway.pipeline.aborts import AbortAtWorker, AbortedRequests, RunningRequest
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -21,6 +22,8 @@ from radixway.pipeline.retry import Retry
 
 __all__ = [
     "ANY_MODEL",
+    "AbortAtWorker",
+    "AbortedRequests",
     "BadRequest",
     "Chunks",
     "DeadlineExceeded",
@@ -36,6 +39,7 @@ __all__ = [
     "Reply",
     "Request",
     "Retry",
+    "RunningRequest",
     "Services",
     "StreamBroken",
     "Unauthorized",
