@@ -1,0 +1,49 @@
+"""The `radixway` command: a file per group of commands; what they do stands in the rooms they call."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from radixway import __version__
+from radixway.cli.asking import ask
+from radixway.cli.configuration import config_check, config_show
+from radixway.cli.servers import engine, serve, up
+from radixway.cli.terminal import out
+from radixway.cli.traces import record, simulate
+from radixway.cli.workers import workers_add, workers_list, workers_remove
+
+__all__ = ["app", "main"]
+
+
+def version() -> None:
+    """Print the version."""
+    out.print(__version__)
+
+
+app = typer.Typer(
+    name="radixway",
+    help="The gateway for people who run their own language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+app.add_typer(workers_app, name="workers")
+app.add_typer(config_app, name="config")
+
+for command in (up, serve, engine, ask, simulate, record, version):
+    app.command()(command)
+workers_app.command("add")(workers_add)
+workers_app.command("remove")(workers_remove)
+workers_app.command("list")(workers_list)
+config_app.command("show")(config_show)
+config_app.command("check")(config_check)
+
+
+def main() -> None:
+    """The console script."""
+    sys.path.insert(0, "")  # dotted paths in the configuration may name modules of the working directory
+    app()

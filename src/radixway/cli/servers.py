@@ -1,0 +1,158 @@
+"""`radixway up`, `serve` and `engine`: what runs until a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from radixway.cli.options import (
+    ConfigFile,
+    DiskCache,
+    DiskCacheDir,
+    Eviction,
+    Host,
+    HostCache,
+    KVCacheDtype,
+    KVEventsEndpoint,
+    KVEventsFormat,
+    KVEventsReplay,
+    KVEventsTopic,
+    Model,
+    Port,
+    Quantization,
+    Workers,
+    load,
+)
+from radixway.cli.terminal import fail
+from radixway.config import Config, ConfigError
+
+
+def up(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    model: Model = None,
+    worker: Workers = None,
+    greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
+) -> None:
+    """Start an engine and a gateway in front of it."""
+    settings = load(config, host, port, worker, model)
+    from radixway.up import run_up
+
+    run_server(run_up(settings, config, model, greet=greet))
+
+
+def serve(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    worker: Workers = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model that the workers given by --worker serve.", metavar="NAME")
+    ] = None,
+) -> None:
+    """Start a gateway in front of workers that run elsewhere."""
+    settings = load(config, host, port, worker, None, served=model)
+    from radixway.up import run_gateway
+
+    run_server(run_gateway(settings))
+
+
+def engine(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    model: Model = None,
+    eviction: Eviction = None,
+    kv_cache_dtype: KVCacheDtype = None,
+    quantization: Quantization = None,
+    host_cache_gb: HostCache = None,
+    disk_cache_dir: DiskCacheDir = None,
+    disk_cache_gb: DiskCache = None,
+    kv_events_endpoint: KVEventsEndpoint = None,
+    kv_events_replay_endpoint: KVEventsReplay = None,
+    kv_events_topic: KVEventsTopic = None,
+    kv_events_format: KVEventsFormat = None,
+    until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
+) -> None:
+    """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
+    options = {
+        "eviction": eviction,
+        "kv_cache_dtype": kv_cache_dtype,
+        "quantization": quantization,
+        "host_cache_gb": host_cache_gb,
+        "disk_cache_dir": disk_cache_dir,
+        "disk_cache_gb": disk_cache_gb,
+        "kv_events_endpoint": kv_events_endpoint,
+        "kv_events_replay_endpoint": kv_events_replay_endpoint,
+        "kv_events_topic": kv_events_topic,
+        "kv_events_format": kv_events_format,
+    }
+    settings = load(config, None, None, None, model, engine=options)
+    address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
+    if until_stdin_closes:
+        _terminate_when_stdin_closes()
+    _run_engine(settings, *address)
+
+
+def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run a gateway to its end under uvloop and exit with what it returns."""
+    import uvloop
+
+    from radixway.up import EngineKilled
+    from radixway.web import CannotListen
+
+    try:
+        sys.exit(uvloop.run(serving))
+    except (ConfigError, CannotListen, EngineKilled) as error:
+        fail(str(error))
+
+
+def _run_engine(settings: Config, host: str, port: int) -> None:
+    """Run an engine to its end, with a bar while it loads."""
+    try:
+        from radixway.engine.server import run_engine
+    except ModuleNotFoundError as error:
+        fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
+    from rich.progress import Progress, TaskID
+
+    from radixway.engine.errors import EngineError
+    from radixway.telemetry import ServerConsole, configure_logging
+
+    configure_logging(settings.telemetry.log_level)
+    terminal = Console(stderr=True)
+    bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
+    stages: dict[str, TaskID] = {}
+
+    def show(what: str, share: float) -> None:
+        bar.start()
+        stages[what] = stages[what] if what in stages else bar.add_task(what, total=1.0)
+        bar.update(stages[what], completed=share)
+
+    def serving(url: str) -> None:
+        bar.stop()
+        ServerConsole(highlight=False, markup=False).print(f"engine {url}")
+
+    try:
+        run_engine(settings.engine, host, port, progress=show, on_ready=serving)
+    except EngineError as error:
+        bar.stop()
+        fail(str(error))
+
+
+def _terminate_when_stdin_closes() -> None:
+    """Whoever started us holds the other end of our standard input: when they die, however hard, so do we."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="stdin watch").start()

@@ -1,0 +1,46 @@
+"""`radixway workers`: the workers of a running gateway."""
+
+from __future__ import annotations
+
+from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl
+from radixway.cli.terminal import fail, finish, out
+from radixway.config import check_worker_url
+
+
+def workers_add(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
+    """Add a worker by its URL."""
+    from radixway.client import Loads, call
+
+    try:
+        target = check_worker_url(worker)
+    except ValueError as error:
+        fail(str(error))
+    finish(call(url, "POST", "/add_worker", Loads, {"url": target}, key))
+    out.print(f"added {target}")
+
+
+def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
+    """Remove a worker; what it is answering goes on to its end."""
+    from radixway.client import Loads, call
+
+    finish(call(url, "POST", "/remove_worker", Loads, {"url": worker}, key))
+    out.print(f"removed {worker}")
+
+
+def workers_list(url: GatewayUrl = GATEWAY) -> None:
+    """Show the workers and their load."""
+    from rich.table import Table
+
+    from radixway.client import Listing, call
+
+    table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", box=None)
+    for worker in finish(call(url, "GET", "/list_workers", Listing)).workers:
+        table.add_row(
+            worker.url,
+            worker.state,
+            ", ".join(worker.models),
+            str(worker.in_flight),
+            str(worker.total),
+            str(worker.kv_tokens or ""),
+        )
+    out.print(table)
