@@ -40,6 +40,7 @@ from radixway.surfaces import (
     traffic_routes,
     worker_routes,
 )
+from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.telemetry import JournalBook, Metrics
 from radixway.transports import Dispatch, HttpProbe, HttpTokenize, HttpTransport, Tap, Traffic
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
@@ -85,8 +86,16 @@ class Gateway:
         self._rest.add_exception_handler(HTTPException, _http_error_response)
         self._rest.add_exception_handler(Exception, _defect_response)
         self._publish_loads()
+        self.router = Router(config, self.registry, self._rest)
+        """What middlewares of Starlette's kind see of the gateway."""
+        self._app = wrap(
+            self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             exchange = self._hot.get(scope["path"])
             if exchange is not None:
@@ -135,7 +144,9 @@ class Gateway:
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         access = AdminAccess(config.gateway)
         reports = {} if sync is None else {"load_sync": sync.describe}
-        self._rest.include_router(admin_routes(self.registry, self.metrics, self.journals, reports))
+        self._rest.include_router(
+            admin_routes(self.registry, self.metrics, self.journals, reports, self.router.cache_stats)
+        )
         self._rest.include_router(worker_routes(self.registry, access))
         self._rest.include_router(sglang_routes(self.registry, transport, access))
         reservations = Reservations(

@@ -82,6 +82,31 @@ async def test_metrics_are_json_or_prometheus_text():
             assert "radixway_workers_ready 1.0" in text
 
 
+async def test_metrics_are_json_for_whoever_takes_json_and_as_the_query_says_in_any_case():
+    async with running_gateway() as gateway:
+        for path, accept, kind in (
+            ("/metrics", "application/json, text/plain, */*", "application/json"),
+            ("/metrics?format=json", "text/plain", "application/json"),
+            ("/metrics?format=prometheus", "application/json", "text/plain"),
+        ):
+            async with gateway.client.get(gateway.url + path, headers={"accept": accept}) as response:
+                assert response.content_type == kind
+        status, told = await gateway.get("/metrics?format=xml")
+        assert (status, told["error"]["param"]) == (400, "format")
+
+
+async def test_one_worker_has_one_url_however_it_is_spelled():
+    async with running_gateway() as gateway:
+        for url in ("http://A:80", "http://a/", "http://a:80/"):
+            _, told, _ = await gateway.post("/add_worker", {"url": url})
+            assert told == {"status": "success", "worker_urls": {"http://a": 0}}
+        assert (await gateway.get("/list_workers"))[1]["urls"] == ["http://a"]
+        _, told, _ = await gateway.post("/remove_worker", {"url": "http://A:80/"})
+        assert told == {"status": "success", "worker_urls": {}}
+        status, told, _ = await gateway.post("/remove_worker", {"url": "no url"})
+        assert (status, told["error"]["param"]) == (404, "url")
+
+
 async def test_metric_labels_do_not_grow_with_what_clients_invent():
     async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
         for n in range(5):

@@ -1,6 +1,7 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
 from radixway.pipeline.aborts import AbortAtWorker, AbortedRequests, RunningRequest
+from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -45,5 +46,7 @@ __all__ = [
     "Unauthorized",
     "WorkerFailed",
     "WorkerNotFound",
+    "find_class",
     "load_middlewares",
+    "wraps_apps",
 ]

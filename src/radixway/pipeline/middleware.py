@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from inspect import isfunction
 from typing import Protocol
 
 from radixway.config import Config, ConfigError
+from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
 from radixway.telemetry import Metrics
@@ -61,21 +60,21 @@ class Pipeline:
 def load_middlewares(paths: Sequence[str], services: Services) -> list[Middleware]:
     """Build the middlewares named by dotted paths (`package.module.Class`), in that order.
 
+    Classes that wrap ASGI applications are not among them: those stand around the gateway as a whole.
+
     Raises:
         ConfigError: a path that names nothing, or nothing that is or becomes a middleware.
     """
     loaded: list[Middleware] = []
     for path in paths:
-        named = f"pipeline.middlewares: {path!r}"
-        module_name, _, name = path.rpartition(".")
-        try:
-            factory = getattr(import_module(module_name), name)
-        except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
-            raise ConfigError(f"{named} cannot be loaded: {error}") from None
-        if not isinstance(factory, type) or not isfunction(factory.__call__):
-            raise ConfigError(f"{named} is no middleware: a class with its own __call__")
+        factory = find_class(path)
+        if wraps_apps(factory):
+            continue
         try:
             loaded.append(factory(services))
         except TypeError as error:
-            raise ConfigError(f"{named} cannot be built from the gateway's services: {error}") from error
+            raise ConfigError(
+                f"pipeline.middlewares: {path!r} cannot be built from the gateway's services: {error}; "
+                "a class takes those, or is Starlette's kind and takes (app, *, router)"
+            ) from error
     return loaded

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from radixway import __version__
-from radixway.pipeline import GatewayError, ModelNotFound, NoWorkers
+from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
 from radixway.routing import Registry, Worker, WorkerState
 from radixway.telemetry import JournalBook, Metrics
 
@@ -29,10 +29,12 @@ def admin_routes(
     metrics: Metrics,
     book: JournalBook,
     reports: Mapping[str, Callable[[], Any]] | None = None,
+    cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
 ) -> APIRouter:
     """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`, `/v1/models`.
 
-    `reports`: what rooms have to say in `/health`, by name.
+    `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
+    under the Slime router's names, None while there is no store.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -61,18 +63,23 @@ def admin_routes(
 
     @router.get("/metrics")
     async def metrics_json_or_text(request: Request) -> Response:
-        """Loads as JSON, as the Slime router gives them; Prometheus text when Accept asks for text."""
-        if _wants_prometheus(request.headers.get("accept", "")):
+        """Loads and cache as JSON, as the Slime router gives them; Prometheus text when Accept asks for text.
+
+        `?format=json` and `?format=prometheus` say it whatever Accept says.
+        """
+        if _wants_prometheus(request):
             return prometheus()
-        return JSONResponse(
-            {
-                "router": {
-                    "active_workers": ready_workers(),
-                    "worker_loads": {worker.url: worker.load.requests for worker in registry},
-                    "total_in_flight": sum(worker.load.requests for worker in registry),
-                }
+        loads = {worker.url: worker.load.requests for worker in registry}
+        told: dict[str, Any] = {
+            "router": {
+                "active_workers": ready_workers(),
+                "worker_loads": loads,
+                "total_in_flight": sum(loads.values()),
             }
-        )
+        }
+        if (figures := cache()) is not None:
+            told["cache"] = figures
+        return JSONResponse(told)
 
     @router.get("/metrics/prometheus")
     def prometheus() -> Response:
@@ -110,5 +117,12 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "radixway"}
 
 
-def _wants_prometheus(accept: str) -> bool:
-    return "text/plain" in accept or "openmetrics" in accept
+def _wants_prometheus(request: Request) -> bool:
+    """Raises BadRequest for a format that there is not."""
+    asked = request.query_params.get("format")
+    if asked is not None:
+        if asked not in ("json", "prometheus"):
+            raise BadRequest("format is json or prometheus", param="format")
+        return asked == "prometheus"
+    accept = request.headers.get("accept", "")
+    return ("text/plain" in accept or "openmetrics" in accept) and "application/json" not in accept

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 
-from radixway.config import WorkerSection
+from radixway.config import WorkerSection, check_worker_url
 from radixway.pipeline import BadRequest, WorkerNotFound
 from radixway.routing import Registry, Worker, WorkerState
 from radixway.surfaces.access import AdminAccess
@@ -87,7 +87,10 @@ def _read_worker(fields: dict[str, Any]) -> WorkerSection:
 
 
 def _find(registry: Registry, fields: dict[str, Any]) -> Worker:
-    worker = registry.get(fields["url"])
+    try:
+        worker = registry.get(check_worker_url(fields["url"]))
+    except ValueError:
+        worker = None
     if worker is None:
         raise WorkerNotFound("there is no worker of that URL; /list_workers names them all")
     return worker

@@ -1,0 +1,85 @@
+"""Builds Starlette-style middlewares and puts them around an application."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from inspect import Parameter, signature
+
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.responses import Response
+
+from radixway.config import ConfigError
+from radixway.pipeline import find_class, wraps_apps
+from radixway.surfaces.asgi_middlewares.dispatching import Dispatching
+from radixway.surfaces.asgi_middlewares.router import Router
+from radixway.web import App, HttpError, Message, Receive, Scope, Send, limited
+
+log = logging.getLogger(__name__)
+
+
+def wrap(app: App, paths: Sequence[str], router: Router, max_body_bytes: int) -> App:
+    """`app` within those of the classes named by `paths`, outermost first, that wrap applications.
+
+    Without any it is `app` itself. Bodies over `max_body_bytes` are refused before a middleware has them.
+
+    Raises:
+        ConfigError: a path that names nothing, or a class that cannot be built as `(app, *, router)`.
+    """
+    wrapped = app
+    for path in reversed(paths):
+        middleware = find_class(path)
+        if wraps_apps(middleware):
+            wrapped = _layer(path, middleware, wrapped, router, max_body_bytes)
+    return wrapped if wrapped is app else _Rim(wrapped)
+
+
+def _layer(path: str, middleware: type, app: App, router: Router, max_body_bytes: int) -> App:
+    try:
+        built = middleware(app, router=router) if _takes_router(middleware) else middleware(app)
+    except Exception as error:
+        message = f"pipeline.middlewares: {path!r} cannot be built around the gateway"
+        raise ConfigError(f"{message}: {type(error).__name__}: {error}") from error
+    if isinstance(built, BaseHTTPMiddleware) and type(built).__call__ is BaseHTTPMiddleware.__call__:
+        return Dispatching(built, app, max_body_bytes)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await built(scope, limited(receive, max_body_bytes), send)
+
+    return serve
+
+
+def _takes_router(middleware: type) -> bool:
+    """Starlette's own do not, and are welcome all the same."""
+    parameters = signature(middleware).parameters
+    return "router" in parameters or any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+
+
+class _Rim:
+    """Around them all: what escapes a middleware becomes an error reply if none has begun."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception as error:
+            if begun:
+                raise
+            await _reply_to(error)(scope, receive, send)
+
+
+def _reply_to(error: Exception) -> Response:
+    if not isinstance(error, HttpError):
+        log.error("a middleware met a defect", exc_info=error)
+        error = HttpError(f"internal error ({type(error).__name__}) in a middleware")
+    headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
+    return Response(error.body(), error.status, headers)
