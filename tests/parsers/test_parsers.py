@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.parsers import (
+    CallDelta,
     Delta,
     Family,
     Place,
@@ -117,6 +118,26 @@ def test_calls_are_told_from_content(
     assert said(text, family) == ("", content, calls)
 
 
+def in_order(reading: Reading, pieces: Sequence[str]) -> list[tuple[str, str]]:
+    """Thoughts, texts and calls in the order in which these pieces say them."""
+    reader = reading.reader()
+    order: list[tuple[str, str]] = []
+    for number, piece in enumerate([*pieces, ""]):
+        for part in reader.read(piece, last=number == len(pieces)):
+            kind, text = type(part).__name__, part.arguments if isinstance(part, CallDelta) else part.text
+            kind += str(part.index) if isinstance(part, CallDelta) else ""
+            if order and order[-1][0] == kind:
+                text = order.pop()[1] + text
+            order.append((kind, text))
+    return order
+
+
+def test_what_is_said_around_calls_keeps_its_place() -> None:
+    text = f"<think>Hm.</think>Wait. <tool_call>{TOOL}</tool_call> Done."
+    order = [("Thought", "Hm."), ("Text", "Wait."), ("CallDelta0", ARGUMENTS), ("Text", " Done.")]
+    assert in_order(Reading("before", "hermes"), [text]) == order
+
+
 SCALARS = st.text(max_size=6) | st.integers() | st.none()
 FRAGMENTS = st.sampled_from(
     [
@@ -175,6 +196,7 @@ def test_how_a_text_is_divided_makes_no_difference(
     bounds = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     assert read(reading, [text[a:b] for a, b in pairwise(bounds)]) == whole
     assert read(reading, list(text)) == whole
+    assert in_order(reading, list(text)) == in_order(reading, [text])
 
 
 @settings(deadline=None)

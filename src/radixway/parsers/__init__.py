@@ -14,8 +14,8 @@ from radixway.parsers.family import (
     thinking_style,
     tool_family,
 )
-from radixway.parsers.parts import Arguments, Call, CallParser, Part, Text, undecided_from
-from radixway.parsers.reader import AnswerReader, CallDelta, Delta, Reading
+from radixway.parsers.parts import Arguments, Call, CallParser, Part, Text, Thought, undecided_from
+from radixway.parsers.reader import AnswerReader, CallDelta, Delta, Reading, ReadPart
 from radixway.parsers.thinking import CLOSES, OPENS, Place, Thinking
 
 __all__ = [
@@ -31,10 +31,12 @@ __all__ = [
     "Family",
     "Part",
     "Place",
+    "ReadPart",
     "Reading",
     "Text",
     "Thinking",
     "ThinkingStyle",
+    "Thought",
     "ToolFamily",
     "thinking_place",
     "thinking_style",

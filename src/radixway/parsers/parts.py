@@ -6,6 +6,13 @@ from typing import Protocol, TypeAlias
 
 
 @dataclass(slots=True, frozen=True)
+class Thought:
+    """More of what the model thinks before it answers."""
+
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
 class Text:
     """Content of the message."""
 

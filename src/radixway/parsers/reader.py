@@ -3,10 +3,11 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from radixway.parsers.family import MARKERS, ToolFamily
 from radixway.parsers.marked import HermesCalls, Llama3Calls, MistralCalls
-from radixway.parsers.parts import Arguments, Call, CallParser, Part
+from radixway.parsers.parts import Call, CallParser, Part, Text, Thought
 from radixway.parsers.pythonic import PythonicCalls
 from radixway.parsers.thinking import CLOSES, OPENS, Place, Thinking
 
@@ -28,6 +29,9 @@ class CallDelta:
     arguments: str = ""
 
 
+ReadPart: TypeAlias = Thought | Text | CallDelta
+
+
 @dataclass(slots=True)
 class Delta:
     """What is added to a message."""
@@ -38,6 +42,18 @@ class Delta:
 
     def __bool__(self) -> bool:
         return bool(self.reasoning or self.content or self.calls)
+
+    def add(self, part: ReadPart) -> None:
+        """Take in what comes next. What is said between calls and what after them becomes one text."""
+        match part:
+            case Thought(text):
+                self.reasoning += text
+            case Text(text):
+                self.content += text
+            case CallDelta(index) if self.calls and self.calls[-1].index == index:
+                self.calls[-1].arguments += part.arguments
+            case CallDelta():
+                self.calls.append(part)
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,38 +94,40 @@ class AnswerReader:
     def push(self, text: str, *, last: bool) -> Delta:
         """What is certain of the message now; all of it after the `last` piece."""
         delta = Delta()
-        if self._thinking is not None:
-            delta.reasoning, text = self._thinking.push(text)
-            if last:
-                reasoning, rest = self._thinking.finish()
-                delta.reasoning += reasoning
-                text += rest
-        if self._calls is None:
-            delta.content = text
-            return delta
-        parts = self._calls.push(text)
-        for part in [*parts, *self._calls.finish()] if last else parts:
-            self._add(delta, part)
+        for part in self.read(text, last=last):
+            delta.add(part)
         return delta
 
-    def _add(self, delta: Delta, part: Part) -> None:
+    def read(self, text: str, *, last: bool) -> list[ReadPart]:
+        """The same as `push` in the order in which the model wrote it; no part is empty."""
+        read: list[ReadPart] = []
+        if self._thinking is not None:
+            thought, text = self._thinking.push(text)
+            if last:
+                rest_of_thought, rest = self._thinking.finish()
+                thought += rest_of_thought
+                text += rest
+            if thought:
+                read.append(Thought(thought))
+        if self._calls is None:
+            return [*read, Text(text)] if text else read
+        parts = self._calls.push(text)
+        for part in [*parts, *self._calls.finish()] if last else parts:
+            self._read_part(read, part)
+        return read
+
+    def _read_part(self, read: list[ReadPart], part: Part) -> None:
+        if isinstance(part, Text):
+            read.append(part)
+            return
         if isinstance(part, Call):
             self._begun += 1
-        if (
-            self._most_calls is not None
-            and self._begun > self._most_calls
-            and isinstance(part, Call | Arguments)
-        ):
+        if self._most_calls is not None and self._begun > self._most_calls:
             return
-        match part:
-            case Call(name):
-                delta.calls.append(CallDelta(self._begun - 1, self._new_id(), name))
-            case Arguments(text):
-                if not delta.calls or delta.calls[-1].index != self._begun - 1:
-                    delta.calls.append(CallDelta(self._begun - 1))
-                delta.calls[-1].arguments += text
-            case _:
-                delta.content += part.text
+        if isinstance(part, Call):
+            read.append(CallDelta(self._begun - 1, self._new_id(), part.name))
+        elif part.text:
+            read.append(CallDelta(self._begun - 1, arguments=part.text))
 
     def _new_id(self) -> str:
         """Mistral's templates take ids of nine characters only."""

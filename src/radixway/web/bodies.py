@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from radixway.web.asgi import Message, Receive, Scope
 from radixway.web.errors import BadBody
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]*)`")
@@ -70,6 +73,20 @@ def read_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
         raise BadBody(f"the body is not valid JSON: {error}", code="invalid_json") from None
     except RecursionError:
         raise BadBody("the body is nested too deeply", code="invalid_json") from None
+
+
+def read_open(raw: bytes, into: type[S]) -> tuple[S, dict[str, Any], dict[str, Any]]:
+    """A body as a struct, as the object it is, and the fields of it that the struct does not know.
+
+    Raises BadBody (400): malformed JSON, or a field of the wrong type or out of range.
+    """
+    fields = read_json(_object_decoder, raw)
+    try:
+        body = msgspec.convert(fields, into)
+    except msgspec.ValidationError as error:
+        raise _bad_field(str(error)) from None
+    known = into.__struct_encode_fields__
+    return body, fields, {name: value for name, value in fields.items() if name not in known}
 
 
 def read_fields(fields: Mapping[str, str], into: type[T]) -> T:

@@ -38,13 +38,16 @@ class HttpError(Exception):
         self.param = param or self.param
         self.retry_after_s = retry_after_s or self.retry_after_s
 
+    @property
+    def sentence(self) -> str:
+        """What a client is told, at a bearable length."""
+        message = str(self)
+        return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " …"
+
     def body(self) -> bytes:
         """The body of an error reply, JSON."""
         kind = _TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
-        message = str(self)
-        if len(message) > _LONGEST_MESSAGE:
-            message = message[:_LONGEST_MESSAGE] + " …"
-        told = {"message": message, "type": kind, "param": self.param, "code": self.code}
+        told = {"message": self.sentence, "type": kind, "param": self.param, "code": self.code}
         return msgspec.json.encode({"error": told})
 
     def event(self) -> bytes:

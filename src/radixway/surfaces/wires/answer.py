@@ -1,0 +1,155 @@
+"""An answer, whole or growing, whatever protocol it is told in.
+
+thinking ─ text ─ call ─ call ─ text …      the blocks, in the order in which the model wrote them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from radixway.parsers import CallDelta, ReadPart, Thought
+from radixway.surfaces.wires.ask import Message
+
+Reason = Literal["stop", "length", "abort"]
+Finish = Literal["stop", "length", "abort", "tool_calls"]
+Kind = Literal["thinking", "text", "call"]
+
+
+@dataclass(slots=True, frozen=True)
+class TokenScore:
+    """One sampled token and its log-probability, natural logarithm."""
+
+    token: bytes
+    logprob: float
+    top: Sequence[tuple[bytes, float]] = ()
+    """The most likely tokens in its place."""
+
+
+@dataclass(slots=True, frozen=True)
+class Growth:
+    """What is added to an answer: of its text what is certain, and the tokens that made it grow.
+
+    Text may come later than its tokens, never earlier.
+    """
+
+    parts: Sequence[ReadPart] = ()
+    token_ids: Sequence[int] = ()
+    scores: Sequence[TokenScore] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Ending:
+    """How an answer ended, and what it took. Counts are tokens."""
+
+    reason: Reason
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """Of the prompt's, those that the worker did not have to compute."""
+    reasoning_tokens: int = 0
+    """Of the answer's, those that the model thought with, where somebody counted."""
+    stop: str | None = None
+    """The stop string that ended it, if one did."""
+
+
+@dataclass(slots=True, frozen=True)
+class Head:
+    """What a reply says about itself."""
+
+    id: str
+    """Of the request. Each protocol puts a prefix of its own before it."""
+    model: str
+    created: int
+    """Seconds since the epoch."""
+    prompt_ids: Sequence[int] = ()
+    """What the model was given."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A run of the answer: thinking, text, or one tool call with its arguments (JSON, as it was written)."""
+
+    kind: Kind
+    pieces: list[str] = field(default_factory=list)
+    call_id: str = ""
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self.pieces)
+
+
+class Answer:
+    """What has come of an answer; the same whatever pieces it came in."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.token_ids: list[int] = []
+        self.scores: list[TokenScore] = []
+
+    def grow(self, growth: Growth) -> None:
+        """Take in what is added."""
+        for part in growth.parts:
+            self.add(part)
+        self.token_ids += growth.token_ids
+        self.scores += growth.scores
+
+    def add(self, part: ReadPart) -> bool:
+        """Take in what comes next of the text. Whether a new block began with it."""
+        if isinstance(part, CallDelta):
+            begins = part.name is not None
+            if begins:
+                self.blocks.append(Block("call", call_id=part.id or "", name=part.name or ""))
+            text = part.arguments
+        else:
+            kind: Kind = "thinking" if isinstance(part, Thought) else "text"
+            begins = not self.blocks or self.blocks[-1].kind != kind
+            if begins:
+                self.blocks.append(Block(kind))
+            text = part.text
+        if text:
+            self.blocks[-1].pieces.append(text)
+        return begins
+
+    @property
+    def reasoning(self) -> str:
+        """All that was thought."""
+        return self._texts("thinking")
+
+    @property
+    def content(self) -> str:
+        """All that was said, before calls and after."""
+        return self._texts("text")
+
+    @property
+    def calls(self) -> list[Block]:
+        """The tool calls."""
+        return [block for block in self.blocks if block.kind == "call"]
+
+    def finish(self, reason: Reason) -> Finish:
+        """The finish reason as chat completions name it: who stops after calling waits for tools."""
+        return "tool_calls" if reason == "stop" and self.calls else reason
+
+    def message(self) -> Message:
+        """The answer as a message of the conversation. Each protocol reads its own reply back as this."""
+        return assistant_message(self.reasoning, self.content, self.calls)
+
+    def _texts(self, kind: Kind) -> str:
+        return "".join(block.text for block in self.blocks if block.kind == kind)
+
+
+def assistant_message(reasoning: str, content: str, calls: Iterable[Block]) -> Message:
+    """An assistant's message in the form of chat completions."""
+    tool_calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+        for call in calls
+    ]
+    message: Message = {"role": "assistant", "content": content or (None if tool_calls else "")}
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if tool_calls:
+        message["tool_calls"] = tool_calls
+    return message

@@ -1,0 +1,106 @@
+"""A response as a stream of events, numbered from 0.
+
+response.created, response.in_progress
+  response.output_item.added
+    response.content_part.added, …text.delta …, …text.done, response.content_part.done
+    or response.function_call_arguments.delta …, …arguments.done
+  response.output_item.done
+response.completed | response.incomplete | error, response.failed
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from radixway.parsers import CallDelta
+from radixway.surfaces.wires.answer import Answer, Block, Ending, Growth
+from radixway.surfaces.wires.base import event
+from radixway.surfaces.wires.responses_reply import ResponseObject, part_of
+from radixway.web import HttpError
+
+_STEM = {
+    "thinking": "response.reasoning_text",
+    "text": "response.output_text",
+    "call": "response.function_call_arguments",
+}
+"""What the events of a block's growth are called, before `.delta` and `.done`."""
+
+
+class ResponsesEvents:
+    """Writes the events of one response."""
+
+    def __init__(self, response: ResponseObject) -> None:
+        self._response = response
+        self._answer = Answer()
+        self._number = 0
+
+    def begin(self) -> bytes:
+        """`response.created`, `response.in_progress`."""
+        begun = self._response.begun()
+        return self._event("response.created", response=begun) + self._event(
+            "response.in_progress", response=begun
+        )
+
+    def grow(self, growth: Growth) -> bytes:
+        """The end of the item before where a new one begins, its beginning, and what is added to it."""
+        events = b""
+        for part in growth.parts:
+            before = self._answer.blocks[-1] if self._answer.blocks else None
+            if self._answer.add(part):
+                if before is not None:
+                    events += self._ended(len(self._answer.blocks) - 2, before, "completed")
+                events += self._begun()
+            text = part.arguments if isinstance(part, CallDelta) else part.text
+            events += self._grown(text) if text else b""
+        return events
+
+    def end(self, ending: Ending) -> bytes:
+        """The end of the last item, and the whole response."""
+        last, events = self._response.last_status(ending), b""
+        if self._answer.blocks:
+            events = self._ended(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
+        return events + self._event(f"response.{last}", response=self._response.ended(self._answer, ending))
+
+    def fail(self, error: HttpError) -> bytes:
+        """`error`, and `response.failed` with what has come."""
+        told = {"code": error.code, "message": error.sentence, "param": error.param}
+        failed = self._response.failed(self._answer, error)
+        return self._event("error", **told) + self._event("response.failed", response=failed)
+
+    def _begun(self) -> bytes:
+        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        empty = Block(block.kind, [], block.call_id, block.name)
+        item = self._response.item(index, empty, "in_progress")
+        events = self._event("response.output_item.added", output_index=index, item=item)
+        if block.kind == "call":
+            return events
+        return events + self._event("response.content_part.added", **self._place(index), part=part_of(empty))
+
+    def _grown(self, text: str) -> bytes:
+        index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
+        more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+        return self._event(f"{_STEM[block.kind]}.delta", **self._place(index), delta=text, **more)
+
+    def _ended(self, index: int, block: Block, status: Literal["completed", "incomplete"]) -> bytes:
+        place, stem = self._place(index), _STEM[block.kind]
+        if block.kind == "call":
+            done = self._event(f"{stem}.done", **place, name=block.name, arguments=block.text)
+        else:
+            more: dict[str, Any] = {"logprobs": []} if block.kind == "text" else {}
+            done = self._event(f"{stem}.done", **place, text=block.text, **more)
+            done += self._event("response.content_part.done", **place, part=part_of(block))
+        item = self._response.item(index, block, status)
+        return done + self._event("response.output_item.done", output_index=index, item=item)
+
+    def _place(self, index: int) -> dict[str, Any]:
+        block = self._answer.blocks[index]
+        place: dict[str, Any] = {
+            "item_id": self._response.item_id(index, block),
+            "output_index": index,
+        }
+        return place if block.kind == "call" else {**place, "content_index": 0}
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        numbered = event({"type": kind, "sequence_number": self._number, **fields}, named=True)
+        self._number += 1
+        return numbered

@@ -1,0 +1,32 @@
+"""A call's arguments as Anthropic's `input`: an object, where models write JSON text that may be none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_INVALID = "INVALID_JSON"
+"""What Anthropic's guide wraps arguments in that are not valid JSON, so that they can be sent back."""
+
+
+def tool_input(arguments: str) -> dict[str, Any]:
+    """The arguments as an object. What is cut off or otherwise none is kept as it is under `INVALID_JSON`."""
+    try:
+        given = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        return {_INVALID: arguments}
+    return given if isinstance(given, dict) else {_INVALID: arguments}
+
+
+def input_text(arguments: str) -> str:
+    """The same as JSON text; as the model wrote it, where that is an object."""
+    given = tool_input(arguments)
+    return arguments if _INVALID not in given and arguments.strip() else json.dumps(given, ensure_ascii=False)
+
+
+def arguments_of(given: dict[str, Any]) -> str:
+    """The arguments of a call from its `input`."""
+    match given:
+        case {"INVALID_JSON": str(arguments)} if len(given) == 1:
+            return arguments
+    return json.dumps(given, ensure_ascii=False)
