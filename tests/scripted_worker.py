@@ -72,6 +72,8 @@ class ScriptedWorker:
     """LoRA adapters by name, and whose they are."""
     root: str | None = None
     """Where its model lies."""
+    weight_version: str | None = None
+    """What `/model_info` says of its weights; without one it has no such path."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,6 +111,11 @@ class ScriptedWorker:
                     await exchange.reply(200, json.dumps(listing).encode())
                 elif exchange.path == "/server_info":
                     await exchange.reply(200, b'{"max_total_num_tokens": 4096, "max_running_requests": 8}')
+                elif exchange.method == "GET" and exchange.path in ("/model_info", "/get_weight_version"):
+                    said = {"weight_version": self.weight_version}
+                    await exchange.reply(
+                        404 if self.weight_version is None else 200, json.dumps(said).encode()
+                    )
                 elif exchange.path == "/tokenize" and exchange.method == "GET":
                     await exchange.reply(405 if self.tokenizes else 404, b"{}")
                 else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
+from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config
-from radixway.pipeline import AbortedRequests, Pipeline, Services, load_middlewares
+from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
@@ -23,6 +24,7 @@ from radixway.routing import (
     Reservations,
     Selector,
     Tokenizers,
+    WeightVersions,
 )
 from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
@@ -31,10 +33,13 @@ from radixway.surfaces import (
     ChatCompletions,
     Completions,
     Exchange,
+    Fleet,
     Generate,
     Surface,
     TrustedHops,
     admin_routes,
+    affinity_routes,
+    fleet_routes,
     selector_routes,
     sglang_routes,
     traffic_routes,
@@ -42,7 +47,7 @@ from radixway.surfaces import (
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.telemetry import JournalBook, Metrics
-from radixway.transports import Dispatch, HttpProbe, HttpTokenize, HttpTransport, Tap, Traffic
+from radixway.transports import Dispatch, FanOut, HttpProbe, HttpTokenize, HttpTransport, Tap, Traffic
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -111,7 +116,8 @@ class Gateway:
         transport = HttpTransport(self._via)
         probe = HttpProbe(transport.session, config.routing.health.timeout_s)
         self.registry.on_remove.append(transport.forget)
-        health = HealthMonitor(self.registry, probe, config.routing.health)
+        weights = WeightVersions(self.registry, config.routing.weights)
+        health = HealthMonitor(self.registry, probe, config.routing.health, weights)
         health.on_silence.append(transport.break_stuck)
         selector = Selector(config.routing)
         self.registry.on_add.append(selector.enroll)
@@ -127,9 +133,12 @@ class Gateway:
             on_fallback=self.metrics.prompt_as_text,
         )
         self.registry.on_remove.append(prompts.forget)
-        dispatch = Dispatch(self.registry, selector, prompts, transport, health, self.metrics, config.routing)
+        dispatch = Dispatch(
+            self.registry, selector, prompts, transport, health, self.metrics, config.routing, weights
+        )
         pipeline = Pipeline(self._middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
         hops = TrustedHops(config.gateway)
+        in_hand = InHand()
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(
                 surface(),
@@ -138,17 +147,24 @@ class Gateway:
                 self.journals,
                 self._via,
                 hops,
+                in_hand,
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         access = AdminAccess(config.gateway)
-        reports = {} if sync is None else {"load_sync": sync.describe}
+        reports: dict[str, Callable[[], Any]] = {"weights": weights.describe}
+        if sync is not None:
+            reports["load_sync"] = sync.describe
         self._rest.include_router(
             admin_routes(self.registry, self.metrics, self.journals, reports, self.router.cache_stats)
         )
         self._rest.include_router(worker_routes(self.registry, access))
-        self._rest.include_router(sglang_routes(self.registry, transport, access))
+        self._rest.include_router(sglang_routes(self.registry, transport))
+        fan_out = FanOut(transport, config.routing.weights.update_timeout_s)
+        fleet = Fleet(self.registry, fan_out, weights, in_hand, self.aborted)
+        self._rest.include_router(fleet_routes(fleet, access))
+        self._rest.include_router(affinity_routes(selector))
         reservations = Reservations(
             config.routing.reservation_ttl_s, config.routing.most_reservations, selector.ledger.clock
         )

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from radixway.config import HealthSection, WorkerSection
-from radixway.routing import Findings, HealthMonitor, ProbeFailed, Registry, WorkerState
+from radixway.config import HealthSection, WeightsSection, WorkerSection
+from radixway.routing import Findings, HealthMonitor, ProbeFailed, Registry, WeightVersions, WorkerState
 
 
 class ScriptedProbe:
@@ -25,7 +25,9 @@ class Ward:
     def __init__(self, **config):
         self.registry = Registry()
         self.probe = ScriptedProbe()
-        self.monitor = HealthMonitor(self.registry, self.probe, HealthSection(interval_s=60, **config))
+        self.weights = WeightVersions(self.registry, WeightsSection())
+        health = HealthSection(interval_s=60, **config)
+        self.monitor = HealthMonitor(self.registry, self.probe, health, self.weights)
 
 
 @pytest.fixture

@@ -27,6 +27,11 @@ class Fleet:
             self.selector.pick(request, self.workers if to is None else [self.workers[to]])
         )
 
+    def pick_and_release(self, request):
+        choice = self.pick(request)
+        self.selector.reserve(choice).release()
+        return choice.worker
+
     def kept_chars(self, number):
         """What `prefix_affinity` keeps of a worker, as the explanation shows it."""
         scores = self.pick(ask("anything")).scores
@@ -71,7 +76,7 @@ class TestSession:
         for number in range(10):
             name = str(number) * 1_000_000
             fleet.selector.reserve(fleet.pick(RoutingRequest(session=name)))
-        kept = fleet.selector.policy(None)._bound
+        kept = fleet.selector.policy(None)._bonds._bound
         assert len(kept) == 10 and max(map(len, kept)) <= 16
 
     def test_two_gateways_that_share_nothing_agree(self):
@@ -84,6 +89,116 @@ class TestSession:
         fleet = Fleet("session", 2)
         fleet.keep_busy(0, 3)
         assert fleet.pick(RoutingRequest()).worker is fleet.workers[1]
+
+
+class TestStickyLeastLoaded:
+    def test_a_new_session_goes_where_least_is_in_hand_then_where_the_fewest_sessions_are(self):
+        fleet = Fleet("sticky_least_loaded")
+        fleet.keep_busy(0, 1)
+        fleet.send(RoutingRequest(session="a"), to=1).release()
+        choice = fleet.pick(RoutingRequest(session="b"))
+        assert choice.worker is fleet.workers[2]
+        assert choice.scores.reason == "new session"
+        assert choice.scores.parts == [(1, 0), (0, 1), (0, 0)]
+
+    def test_many_sessions_weigh_less_than_one_request(self):
+        fleet = Fleet("sticky_least_loaded", 2)
+        for number in range(10):
+            fleet.send(RoutingRequest(session=str(number)), to=0).release()
+        fleet.keep_busy(1, 1)
+        assert fleet.pick(RoutingRequest(session="new")).worker is fleet.workers[0]
+
+    def test_sessions_that_come_while_all_are_idle_are_spread(self):
+        fleet = Fleet("sticky_least_loaded", 4)
+        homes = [fleet.pick_and_release(RoutingRequest(session=str(number))) for number in range(40)]
+        assert [homes.count(worker) for worker in fleet.workers] == [10] * 4
+
+    def test_a_session_stays_until_its_worker_is_busier_by_more_than_the_margin(self):
+        fleet = Fleet("sticky_least_loaded:break_margin=2", 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        fleet.keep_busy(0, 2)
+        assert fleet.pick(request).worker is fleet.workers[0]
+        assert fleet.pick(request).scores.reason == "bound"
+        fleet.keep_busy(0, 1)
+        choice = fleet.pick(request)
+        assert choice.worker is fleet.workers[1]
+        assert choice.scores.reason == "its worker is too busy"
+
+    def test_a_session_that_moved_stays_where_it_moved_to(self):
+        fleet = Fleet("sticky_least_loaded:break_margin=2", 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        busy = fleet.keep_busy(0, 3)
+        fleet.send(request).release()
+        for lease in busy:
+            lease.release()
+        choice = fleet.pick(request)
+        assert (choice.worker, choice.scores.reason) == (fleet.workers[1], "bound")
+
+    def test_among_many_requests_a_few_more_break_no_bond(self):
+        fleet = Fleet("sticky_least_loaded:break_margin=2:break_ratio=1.25", 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        fleet.keep_busy(0, 125)
+        fleet.keep_busy(1, 100)
+        assert fleet.pick(request).worker is fleet.workers[0]
+        fleet.keep_busy(0, 1)
+        assert fleet.pick(request).worker is fleet.workers[1]
+
+    def test_without_a_margin_no_bond_is_broken_for_load(self):
+        fleet = Fleet({"name": "sticky_least_loaded", "break_margin": None}, 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        fleet.keep_busy(0, 1000)
+        assert fleet.pick(request).worker is fleet.workers[0]
+
+    def test_a_session_whose_worker_is_no_candidate_moves(self):
+        fleet = Fleet("sticky_least_loaded", 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        choice = fleet.selector.pick(request, fleet.workers[1:])
+        assert (choice.worker, choice.scores.reason) == (fleet.workers[1], "its worker cannot answer")
+
+    def test_a_finished_session_is_free_at_once_and_counts_no_more(self):
+        fleet = Fleet("sticky_least_loaded", 2)
+        request = RoutingRequest(session="s")
+        fleet.send(request, to=0).release()
+        assert fleet.selector.finish_session("s")
+        assert not fleet.selector.finish_session("s")
+        choice = fleet.pick(request)
+        assert choice.scores.reason == "new session"
+        assert choice.scores.parts == [(0, 0), (0, 0)]
+
+    def test_a_session_is_forgotten_with_its_time_and_with_its_worker(self):
+        fleet = Fleet("sticky_least_loaded:ttl_s=60", 2)
+        fleet.send(RoutingRequest(session="s"), to=0).release()
+        fleet.clock.now += 61
+        assert fleet.pick(RoutingRequest(session="s")).scores.reason == "new session"
+        fleet.send(RoutingRequest(session="s"), to=0).release()
+        fleet.selector.forget(fleet.workers[0])
+        assert fleet.pick(RoutingRequest(session="s")).scores.reason == "new session"
+
+    def test_a_request_without_a_session_goes_where_least_is_in_hand_and_binds_nothing(self):
+        fleet = Fleet("sticky_least_loaded", 2)
+        fleet.keep_busy(0, 1)
+        fleet.send(RoutingRequest()).release()
+        choice = fleet.pick(RoutingRequest())
+        assert (choice.worker, choice.scores.reason) == (fleet.workers[1], "no session")
+        assert choice.scores.parts == [(1, 0), (0, 0)]
+
+    def test_a_session_finishes_under_every_policy_that_knows_it(self):
+        config = RoutingSection(policy="session", model_policies={"m": "sticky_least_loaded"})
+        selector, fleet = Selector(config), workers(1)
+        for model in (None, "m"):
+            request = RoutingRequest(session="s", model=model)
+            selector.reserve(selector.pick(request, fleet)).release()
+        assert selector.finish_session("s")
+        reasons = [
+            selector.pick(RoutingRequest(session="s", model=model), fleet).scores.reason
+            for model in (None, "m")
+        ]
+        assert reasons == ["hashed", "new session"]
 
 
 class TestPrefixAffinity:

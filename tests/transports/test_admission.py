@@ -13,6 +13,7 @@ from radixway.routing import (
     Registry,
     Selector,
     Tokenizers,
+    WeightVersions,
     WorkerState,
 )
 from radixway.telemetry import Journal, Metrics
@@ -38,7 +39,8 @@ class Pool:
         self.metrics = Metrics()
         prompts = PromptReader(config, Tokenizers(config))
         breakers = Breakers(config.breaker)
-        self.admission = Admission(self.registry, selector, prompts, breakers, self.metrics, config)
+        weights = WeightVersions(self.registry, config.weights)
+        self.admission = Admission(self.registry, selector, prompts, breakers, self.metrics, config, weights)
         self.workers = [
             self.registry.add(WorkerSection(url=f"http://w{n}", models=("m",))) for n in range(workers)
         ]

@@ -13,6 +13,7 @@ from radixway.config.policies import (
     RandomPolicy,
     RoundRobinPolicy,
     SessionPolicy,
+    StickyLeastLoadedPolicy,
     parse_policy,
 )
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
@@ -26,6 +27,7 @@ from radixway.config.sections import (
     RoutingSection,
     TelemetrySection,
     TokenizeSection,
+    WeightsSection,
     WorkerSection,
     check_worker_url,
 )
@@ -59,11 +61,13 @@ __all__ = [
     "ScaleSection",
     "SessionPolicy",
     "SessionsSection",
+    "StickyLeastLoadedPolicy",
     "SyncSection",
     "TelemetrySection",
     "TokenizeSection",
     "TrajectoriesSection",
     "TransferSection",
+    "WeightsSection",
     "WorkerSection",
     "check_worker_url",
     "load_config",

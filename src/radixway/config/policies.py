@@ -45,6 +45,24 @@ class SessionPolicy(Section):
     """How long a session that asks nothing stays with its worker."""
 
 
+class StickyLeastLoadedPolicy(Section):
+    """The same worker for all requests of a session while it is not much busier than the idlest one.
+
+    A bond is broken when the worker has more than `break_margin` requests in hand beyond the least loaded
+    candidate, and also more than `break_ratio` times as many.
+    """
+
+    name: Literal["sticky_least_loaded"] = "sticky_least_loaded"
+    break_margin: int | None = Field(default=2, ge=0)
+    """Requests. None: no bond is broken for load."""
+    break_ratio: float = Field(default=1.25, ge=1, allow_inf_nan=False)
+    """Where many requests are in hand, a few more are noise. 1: the margin alone decides."""
+    ttl_s: float = Field(default=3600, gt=0)
+    """How long a session that asks nothing stays with its worker."""
+    most_sessions: int = Field(default=1_000_000, ge=1)
+    """Bonds kept; of more the one that was idle longest goes."""
+
+
 class PrefixAffinityPolicy(Section):
     """Ray Serve's three tiers: are queues balanced, who has seen such a text, whose cache is smallest.
 
@@ -100,6 +118,7 @@ AnyPolicy = (
     | LeastLoadedPolicy
     | PowerOfTwoPolicy
     | SessionPolicy
+    | StickyLeastLoadedPolicy
     | PrefixAffinityPolicy
     | KvAwarePolicy
     | ExpectedTimePolicy

@@ -152,6 +152,17 @@ class TokenizeSection(Section):
     """How long its answer is waited for."""
 
 
+class WeightsSection(Section):
+    """Who may answer after weights were updated through the gateway (docs/trajectories.md)."""
+
+    gate: bool = True
+    """A worker whose version is not the one that the fleet was updated to gets no requests until it is."""
+    require_version: bool = False
+    """Neither does one that does not say its version, once the fleet was updated to one."""
+    update_timeout_s: float = Field(default=600, gt=0)
+    """How long a worker may take for a call that goes to all of them."""
+
+
 class RoutingSection(Section):
     """How a worker is chosen."""
 
@@ -173,6 +184,7 @@ class RoutingSection(Section):
     here, the directory that its worker names is read, if it is on this machine."""
     tokenize: TokenizeSection = TokenizeSection()
     session: SessionSection = SessionSection()
+    weights: WeightsSection = WeightsSection()
     max_in_flight_per_worker: int | None = Field(default=None, ge=1)
     """Requests that a worker is given at a time. None: no limit, unless one of the next two sets it."""
     max_in_flight_per_slot: float | None = Field(default=None, gt=0)

@@ -13,9 +13,11 @@ from radixway.pipeline.errors import (
     RefusalReason,
     StreamBroken,
     Unauthorized,
+    WeightsTooOld,
     WorkerFailed,
     WorkerNotFound,
 )
+from radixway.pipeline.in_hand import InHand
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, load_middlewares
 from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
@@ -30,6 +32,7 @@ __all__ = [
     "DeadlineExceeded",
     "FailureReason",
     "GatewayError",
+    "InHand",
     "Middleware",
     "ModelNotFound",
     "Next",
@@ -44,6 +47,7 @@ __all__ = [
     "Services",
     "StreamBroken",
     "Unauthorized",
+    "WeightsTooOld",
     "WorkerFailed",
     "WorkerNotFound",
     "find_class",

@@ -48,6 +48,12 @@ class NoWorkers(GatewayError):
     retry_after_s = 1
 
 
+class WeightsTooOld(NoWorkers):
+    """Workers can answer, but not with weights as new as the request wants them."""
+
+    code = "weights_too_old"
+
+
 RefusalReason = Literal["queue_full", "queue_timeout", "ttft_unreachable"]
 
 

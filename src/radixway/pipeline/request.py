@@ -47,6 +47,14 @@ class Request:
     """As the client gave it; the queue says which sense it has and how far it reaches."""
     ttft_s: float | None = None
     """The client's objective for its first token."""
+    max_staleness: int | None = None
+    """How many versions a worker's weights may be behind the fleet's."""
+    min_weight_version: str | None = None
+    """The oldest version of weights that will do."""
+    rids: tuple[str, ...] = ()
+    """What the body calls the request, beside `id`."""
+    workers: list[str] = field(default_factory=list)
+    """Names of the workers that have it in hand now."""
     pinned: str | None = None
     """Name or URL of the only worker that may answer, by the word of a trusted hop."""
     fallback: str | None = None

@@ -16,6 +16,7 @@ from radixway.routing.request import RoutingRequest
 from radixway.routing.reservations import AlreadyReserved, Reservations, TooManyReserved
 from radixway.routing.selector import Choice, Selector
 from radixway.routing.tokenizers import Tokenizers
+from radixway.routing.weights import WeightVersions, read_version
 from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "Tokenizers",
     "TooManyReserved",
     "Waiting",
+    "WeightVersions",
     "Worker",
     "WorkerState",
+    "read_version",
 ]

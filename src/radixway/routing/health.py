@@ -11,6 +11,7 @@ from typing import Protocol
 
 from radixway.config import HealthSection
 from radixway.routing.registry import Registry
+from radixway.routing.weights import WeightVersions
 from radixway.routing.worker import Findings, Worker, WorkerState
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.1
 _DESCRIBE_EVERY = 15
 """Probes of a healthy worker after which it is asked again what it serves."""
+
+_UNPROVEN = frozenset({WorkerState.JOINING, WorkerState.DOWN, WorkerState.STALE})
 
 
 class ProbeFailed(Exception):
@@ -39,8 +42,13 @@ class Probe(Protocol):
 class HealthMonitor:
     """One watching task per worker, from the moment it is added until it is removed."""
 
-    def __init__(self, registry: Registry, probe: Probe, config: HealthSection) -> None:
+    def __init__(
+        self, registry: Registry, probe: Probe, config: HealthSection, weights: WeightVersions
+    ) -> None:
         self._registry = registry
+        self._weights = weights
+        self._doubted: set[Worker] = set()
+        """What they said of themselves may not be true any more."""
         self._probe = probe
         self._config = config
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
@@ -49,6 +57,7 @@ class HealthMonitor:
         """Called at every failed probe of a worker that is taken out."""
         registry.on_add.append(self._watch)
         registry.on_remove.append(self._unwatch)
+        weights.on_doubt.append(self.doubt)
         for worker in registry:
             self._watch(worker)
 
@@ -61,6 +70,13 @@ class HealthMonitor:
         if nudge is not None:
             if gone and worker.state is WorkerState.READY:
                 self._registry.set_state(worker, WorkerState.DOWN)
+            nudge.set()
+
+    def doubt(self, worker: Worker) -> None:
+        """Ask the worker now what it serves, and with which weights."""
+        nudge = self._nudges.get(worker)
+        if nudge is not None:
+            self._doubted.add(worker)
             nudge.set()
 
     async def close(self) -> None:
@@ -81,6 +97,7 @@ class HealthMonitor:
 
     def _unwatch(self, worker: Worker) -> None:
         self._nudges.pop(worker, None)
+        self._doubted.discard(worker)
         task = self._tasks.pop(worker, None)
         if task is not None:
             task.cancel()
@@ -110,8 +127,12 @@ class HealthMonitor:
         """Probe once and move the worker to the state that follows. Raises ProbeFailed if it is not well."""
         try:
             await self._probe.check(worker)
-            if describe or worker.state in (WorkerState.JOINING, WorkerState.DOWN):
-                self._registry.learn(worker, await self._probe.describe(worker))
+            if describe or worker in self._doubted or worker.failures or worker.state in _UNPROVEN:
+                self._doubted.discard(worker)
+                revision = worker.weight_revision
+                findings = await self._probe.describe(worker)
+                self._registry.learn(worker, findings)
+                self._weights.told(worker, findings.weight_version, since=revision)
         except ProbeFailed as failure:
             self._note_failure(worker, failure)
             raise
@@ -122,14 +143,15 @@ class HealthMonitor:
             raise defect from error
         worker.failures = 0
         if worker.state in (WorkerState.JOINING, WorkerState.DOWN):
-            log.info("worker %s is ready: %s", worker.name, ", ".join(worker.models) or "no models named")
-            worker.last_error = None
-            self._registry.set_state(worker, WorkerState.READY)
+            log.info("worker %s answers: %s", worker.name, ", ".join(worker.models) or "no models named")
+        if worker.state is not WorkerState.DRAINING:
+            self._weights.settle(worker)
 
     def _note_failure(self, worker: Worker, failure: ProbeFailed) -> None:
         worker.failures += 1
         worker.last_error = str(failure)
-        if worker.state is WorkerState.READY and worker.failures >= self._config.failure_threshold:
+        in_use = worker.state in (WorkerState.READY, WorkerState.STALE)
+        if in_use and worker.failures >= self._config.failure_threshold:
             log.warning("worker %s is down: %s", worker.name, failure)
             self._registry.set_state(worker, WorkerState.DOWN)
         if worker.failures >= self._config.failure_threshold:

@@ -106,6 +106,11 @@ class Selector:
         for policy in (self._default, *self._by_model.values()):
             policy.forget(worker)
 
+    def finish_session(self, session: str) -> bool:
+        """A session has ended: no policy keeps its worker any longer. Whether one did."""
+        policies = (self._default, *self._by_model.values())
+        return sum(policy.finish(session) for policy in policies) > 0
+
     def policy(self, model: str | None) -> Policy:
         """The policy for requests that ask for `model`."""
         return self._by_model.get(model, self._default)

@@ -24,6 +24,8 @@ class WorkerState(StrEnum):
     JOINING = "joining"
     """Added, not yet seen answering."""
     READY = "ready"
+    STALE = "stale"
+    """It answers, with other weights than the fleet was updated to."""
     DOWN = "down"
     """It failed; probed with growing pauses until it answers again."""
     DRAINING = "draining"
@@ -75,6 +77,7 @@ class Findings:
     """It has `/tokenize`."""
     engine: str | None = None
     """Which software it is, if it says."""
+    weight_version: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +98,10 @@ class Worker:
     slot: int = -1
     """Its place in the block index; the selector gives it one."""
     kv_events: KvEventsStatus = KvEventsStatus()
+    weight_version: str | None = None
+    """Of its weights, as far as is known; `routing/weights.py` keeps it."""
+    weight_revision: int = 0
+    """How many updates it has taken through this gateway."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 
@@ -162,6 +169,7 @@ class Worker:
             "in_flight": self.load.requests,
             "in_flight_elsewhere": self.load.elsewhere.requests,
             "total": self.load.total,
+            "weight_version": self.weight_version,
             "breaker": self.breaker.state(monotonic()).value,
             "kv_events": asdict(self.kv_events),
             "last_error": self.last_error,

@@ -2,7 +2,9 @@
 
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.admin import admin_routes
+from radixway.surfaces.affinity import affinity_routes
 from radixway.surfaces.exchange import Exchange, Surface
+from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.hop import TrustedHops
 from radixway.surfaces.openai import ChatCompletions, Completions
@@ -16,10 +18,13 @@ __all__ = [
     "ChatCompletions",
     "Completions",
     "Exchange",
+    "Fleet",
     "Generate",
     "Surface",
     "TrustedHops",
     "admin_routes",
+    "affinity_routes",
+    "fleet_routes",
     "selector_routes",
     "sglang_routes",
     "traffic_routes",

@@ -15,6 +15,7 @@ from radixway.pipeline import (
     BadRequest,
     DeadlineExceeded,
     GatewayError,
+    InHand,
     Pipeline,
     Reply,
     Request,
@@ -43,6 +44,8 @@ ModelName = Annotated[str, Meta(max_length=256)]
 
 Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
 Milliseconds = Annotated[float, Meta(gt=0)] | None
+Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
+Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
 
 _LONGEST_NOTE = 500
 """Characters of an error's message that its journal keeps."""
@@ -59,6 +62,11 @@ class Asked(NamedTuple):
     priority: int | None = None
     ttft_slo_ms: float | None = None
     """The client's objective for its first token. The field is the gateway's own: workers do not get it."""
+    max_staleness: int | None = None
+    """The gateway's own too, like the next."""
+    min_weight_version: str | int | None = None
+    rids: tuple[str, ...] = ()
+    """What the body calls the request."""
 
 
 class Surface(Protocol):
@@ -83,6 +91,7 @@ class Exchange:
         book: JournalBook,
         via: Via,
         hops: TrustedHops,
+        in_hand: InHand,
         *,
         max_body_bytes: int,
         timeout_s: float,
@@ -93,11 +102,12 @@ class Exchange:
         self._book = book
         self._via = via
         self._hops = hops
+        self._in_hand = in_hand
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id, headers, ttft_ms = _read_headers(scope["headers"])
+        request_id, headers, own = _read_headers(scope["headers"])
         request = Request(
             id=request_id,
             surface=self._surface.name,
@@ -110,8 +120,9 @@ class Exchange:
         failure: HttpError | None = None
         try:
             await self._read(request, scope, receive)
-            if ttft_ms is not None:
-                request.ttft_s = _seconds(ttft_ms)
+            if own:
+                _obey(request, own)
+            self._in_hand.begin(request)
             watch.watch(receive)
             await sent.send_reply(await self._pipeline(request))
         except ClientGone:
@@ -131,6 +142,7 @@ class Exchange:
             failure = GatewayError(f"internal error ({type(error).__name__})")
         finally:
             watch.close()
+            self._in_hand.end(request)
             for chunks in request.opened:
                 await chunks.aclose()
         if failure is not None:
@@ -148,14 +160,20 @@ class Exchange:
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
         self._via.check(scope)
         raw = await read_body(scope, receive, self._max_body_bytes)
-        model, stream, priority, ttft_slo_ms = self._surface.read(raw)
-        request.raw, request.model, request.stream = raw, model, stream
+        asked = self._surface.read(raw)
+        model, stream, priority, ttft_slo_ms = asked[:4]
+        request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
         request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
         if priority is not None:
             request.priority = priority
         if ttft_slo_ms is not None:
             request.ttft_s = ttft_slo_ms / 1e3
             request.edit(ttft_slo_ms=UNSET)
+        if asked.max_staleness is not None or asked.min_weight_version is not None:
+            request.max_staleness = asked.max_staleness
+            least = asked.min_weight_version
+            request.min_weight_version = None if least is None else str(least)
+            request.edit(max_staleness=UNSET, min_weight_version=UNSET)
         if self._hops.any and self._hops.vouch_for(scope):
             self._hops.obey(request, scope)
 
@@ -238,17 +256,19 @@ _STRIPPED = (
 )
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
+_OWN = frozenset({b"x-radixway-ttft-ms", b"x-radixway-max-staleness", b"x-radixway-min-weight-version"})
+"""What any client may say to the gateway, and workers are not told."""
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 
 
 def _read_headers(
     raw: list[tuple[bytes, bytes]],
-) -> tuple[str, tuple[tuple[bytes, bytes], ...], bytes | None]:
-    """The request's id (the client's, or a fresh one), the headers that travel on to the worker, and the
-    client's objective for its first token.
+) -> tuple[str, tuple[tuple[bytes, bytes], ...], dict[bytes, bytes]]:
+    """The request's id (the client's, or a fresh one), the headers that travel on to the worker, and those
+    that are for the gateway itself.
     """
     given: bytes | None = None
-    ttft_ms: bytes | None = None
+    own = {}
     passed = []
     for header in raw:
         name, value = header
@@ -257,11 +277,27 @@ def _read_headers(
         elif name[:2] == b"x-":
             if name == b"x-request-id":
                 given = value
-            elif name == b"x-radixway-ttft-ms":
-                ttft_ms = value
+            elif name in _OWN:
+                own[name] = value
             elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
                 passed.append(header)
-    return request_id_of(given), tuple(passed), ttft_ms
+    return request_id_of(given), tuple(passed), own
+
+
+def _obey(request: Request, own: dict[bytes, bytes]) -> None:
+    """Do what the client's headers for the gateway say. Raises BadRequest naming the header at fault."""
+    if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
+        request.ttft_s = _seconds(ttft_ms)
+    if (staleness := own.get(b"x-radixway-max-staleness")) is not None:
+        if not staleness.isdigit() or len(staleness) > 9:
+            message = "x-radixway-max-staleness must be a whole number of versions, 0 or more"
+            raise BadRequest(message, param="x-radixway-max-staleness")
+        request.max_staleness = int(staleness)
+    if (version := own.get(b"x-radixway-min-weight-version")) is not None:
+        if not 0 < len(version) <= 256:
+            message = "x-radixway-min-weight-version must be a version of 1 to 256 characters"
+            raise BadRequest(message, param="x-radixway-min-weight-version")
+        request.min_weight_version = version.decode(errors="replace")
 
 
 def _seconds(milliseconds: bytes) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority
+from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority, Staleness, Version
 from radixway.web import BadBody, read_json
 
 _ABSENT = msgspec.Raw(b"")
@@ -29,6 +29,9 @@ class _Body(msgspec.Struct):
     model: ModelName | None = None
     priority: Priority = None
     ttft_slo_ms: Milliseconds = None
+    max_staleness: Staleness = None
+    min_weight_version: Version = None
+    rid: str | list[str] | None = None
 
 
 class Generate:
@@ -43,4 +46,13 @@ class Generate:
         given = (bytes(body.input_ids), bytes(body.input_embeds))
         if body.text is None and all(field in _NOTHING for field in given):
             raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
-        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms)
+        rid = body.rid
+        return Asked(
+            body.model,
+            bool(body.stream),
+            body.priority,
+            body.ttft_slo_ms,
+            body.max_staleness,
+            body.min_weight_version,
+            () if rid is None else (rid,) if isinstance(rid, str) else tuple(rid),
+        )

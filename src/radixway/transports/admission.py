@@ -16,6 +16,7 @@ from radixway.pipeline import (
     Overloaded,
     RefusalReason,
     Request,
+    WeightsTooOld,
     WorkerNotFound,
 )
 from radixway.routing import (
@@ -28,6 +29,7 @@ from radixway.routing import (
     RoutingRequest,
     Selector,
     Waiting,
+    WeightVersions,
     Worker,
     WorkerState,
 )
@@ -59,7 +61,9 @@ class Admission:
         breakers: Breakers,
         metrics: Metrics,
         config: RoutingSection,
+        weights: WeightVersions,
     ) -> None:
+        self._weights = weights
         self._registry = registry
         self._selector = selector
         self._prompts = prompts
@@ -82,7 +86,7 @@ class Admission:
         Raises:
             ModelNotFound: no worker that we know serves the model.
             WorkerNotFound: the request is pinned to a worker that we do not know.
-            NoWorkers: none of those that do can answer now.
+            NoWorkers: none of those that do can answer now, or (WeightsTooOld) with weights new enough.
             Overloaded: all are at their limits and the queue is full, or the wait takes too long.
         """
         candidates = self._ready(request)
@@ -109,7 +113,7 @@ class Admission:
         prompt, models = first.choice.request, first.worker.models[:1]
         others = [
             worker
-            for worker in self._registry.candidates(_pool(request.model))
+            for worker in self._weights.within(request, self._registry.candidates(_pool(request.model)))
             if worker is not first.worker
             and worker.answers_alone
             and worker.name not in request.tried
@@ -138,15 +142,17 @@ class Admission:
         if request.pinned is not None:
             return self._pinned(request)
         ready = self._pairing.usable(request.model, self._registry.candidates(_pool(request.model)))
+        ready = self._weights.within(request, ready)
         if request.tried:
             ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
         return self._breakers.admitted(ready)
 
     def _pinned(self, request: Request) -> Sequence[Worker]:
         model = _pool(request.model)
+        usable = self._pairing.usable(request.model, self._registry.candidates(model))
         return tuple(
             worker
-            for worker in self._pairing.usable(request.model, self._registry.candidates(model))
+            for worker in self._weights.within(request, usable)
             if request.pinned in (worker.name, worker.url)
         )
 
@@ -156,11 +162,27 @@ class Admission:
             known = [worker for worker in self._registry if request.pinned in (worker.name, worker.url)]
             if not known:
                 return WorkerNotFound(f"there is no worker {request.pinned}", param="x-radixway-worker")
+            if known[0].state is WorkerState.READY and (refusal := self._too_old(request)) is not None:
+                return refusal
             return NoWorkers(f"worker {request.pinned} cannot answer this now: it is {known[0].state.value}")
         model = _pool(request.model)
         if model is not None and self._registry.surely_lacks(model):
             return ModelNotFound(model)
+        if self._registry.candidates(model) and (refusal := self._too_old(request)) is not None:
+            return refusal
         return NoWorkers(_why_nobody(self._registry, model))
+
+    def _too_old(self, request: Request) -> GatewayError | None:
+        """What to say of workers whose weights are too old for the request, if it minds."""
+        wanted = []
+        if request.max_staleness is not None:
+            newest = self._weights.current()
+            wanted.append(f"at most {request.max_staleness} versions behind {newest!r} (max_staleness)")
+        if request.min_weight_version is not None:
+            wanted.append(f"version {request.min_weight_version!r} or newer (min_weight_version)")
+        return (
+            WeightsTooOld(f"no worker that can answer has weights {' and '.join(wanted)}") if wanted else None
+        )
 
     def _with_room(self, candidates: Sequence[Worker], prompt: RoutingRequest) -> Sequence[Worker]:
         free = self._limits.with_room(candidates, prompt)

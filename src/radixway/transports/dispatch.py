@@ -25,6 +25,7 @@ from radixway.routing import (
     PromptReader,
     Registry,
     Selector,
+    WeightVersions,
     Worker,
 )
 from radixway.telemetry import Metrics
@@ -33,6 +34,7 @@ from radixway.transports.handover import Handover
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
 from radixway.transports.place import Place
+from radixway.transports.reply_version import weight_version_in
 from radixway.transports.transfer import without_transfer
 
 
@@ -48,11 +50,13 @@ class Dispatch:
         health: HealthMonitor,
         metrics: Metrics,
         config: RoutingSection,
+        weights: WeightVersions,
     ) -> None:
+        self._weights = weights
         self._breakers = Breakers(config.breaker)
         registry.on_remove.append(self._breakers.forget)
         registry.on_state.append(self._breakers.note_state)
-        self._admission = Admission(registry, selector, prompts, self._breakers, metrics, config)
+        self._admission = Admission(registry, selector, prompts, self._breakers, metrics, config, weights)
         self._hedge: Hedge | None = None
         if config.hedge is not None:
             self._hedge = Hedge(Hedging(config.hedge), self._admission, self._attempt, metrics)
@@ -129,14 +133,18 @@ class Dispatch:
     async def _carry(
         self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
     ) -> Reply:
+        request.workers.append(worker.name)
         try:
             reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
-        except WorkerFailed as failure:
-            if failure.said is None:
+        except BaseException as failure:
+            request.workers.remove(worker.name)
+            if isinstance(failure, WorkerFailed) and failure.said is None:
                 self._health.suspect(worker, gone=failure.reason == "unreachable")
                 self._breakers.broke(worker)
             raise
         self._breakers.answered(worker, reply.status)
+        if (version := weight_version_in(reply.body)) is not None:
+            self._weights.passed(worker, version)
         return reply
 
 

@@ -129,13 +129,14 @@ class HttpTransport:
         body: bytes = b"",
         *,
         via: str | None = None,
+        content_type: str = "application/json",
         timeout_s: float = 30,
     ) -> tuple[int, str, bytes]:
         """A single administrative call: status, content type, body. Raises WorkerFailed.
 
         `via` is what the call that caused this one has passed before.
         """
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": content_type}
         if via:
             headers["via"] = f"{via}, {self._via.decode('ascii')}"
         if worker.api_key:
@@ -146,7 +147,7 @@ class HttpTransport:
                 worker.url + path,
                 data=body or None,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
                 allow_redirects=False,
             ) as response:
                 return response.status, response.content_type, await read_at_most(response)

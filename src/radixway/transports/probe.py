@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from radixway.routing import Findings, ProbeFailed, Worker
+from radixway.routing import Findings, ProbeFailed, Worker, read_version
 from radixway.routing.kv_events import NotReachable, told_by
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.web import LoopDetected
@@ -60,7 +60,19 @@ class HttpProbe:
             tokenizer_path=_text(info.get("tokenizer_path")) or _text(info.get("model_path")) or _text(root),
             tokenizes=status == 405,  # it is there, for POST
             engine=_text(info.get("engine")),
+            weight_version=await self._weight_version(worker, info),
         )
+
+    async def _weight_version(self, worker: Worker, info: dict[str, Any]) -> str | None:
+        """Where SGLang says it, newer versions first; None where nobody does."""
+        version = read_version(info.get("weight_version"))
+        for path in ("/model_info", "/get_weight_version"):
+            if version is not None:
+                break
+            status, said = await self._get(worker, path)
+            if status == 200 and isinstance(said, dict):
+                version = read_version(said.get("weight_version"))
+        return version
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
         headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None

@@ -12,6 +12,7 @@ from radixway.config import (
     RandomPolicy,
     RoundRobinPolicy,
     SessionPolicy,
+    StickyLeastLoadedPolicy,
 )
 from radixway.routing.policies.base import Policy, Scores, View
 from radixway.routing.policies.expected_time import ExpectedTime
@@ -22,6 +23,7 @@ from radixway.routing.policies.prefix_affinity import PrefixAffinity
 from radixway.routing.policies.random_choice import RandomChoice
 from radixway.routing.policies.round_robin import RoundRobin
 from radixway.routing.policies.session import Session
+from radixway.routing.policies.sticky_least_loaded import StickyLeastLoaded
 
 __all__ = [
     "ExpectedTime",
@@ -34,6 +36,7 @@ __all__ = [
     "RoundRobin",
     "Scores",
     "Session",
+    "StickyLeastLoaded",
     "View",
     "make_policy",
 ]
@@ -52,6 +55,8 @@ def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
             return PowerOfTwo(rng)
         case SessionPolicy():
             return Session(config)
+        case StickyLeastLoadedPolicy():
+            return StickyLeastLoaded(config)
         case PrefixAffinityPolicy():
             return PrefixAffinity(config, rng)
         case KvAwarePolicy():

@@ -61,6 +61,10 @@ class Policy(Protocol):
         """`request` goes to `worker`."""
         return
 
+    def finish(self, session: str) -> bool:
+        """A session has ended and needs its worker no more. Whether it was known."""
+        return False
+
     def forget(self, worker: Worker) -> None:
         """`worker` is gone."""
         return

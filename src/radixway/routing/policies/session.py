@@ -8,13 +8,13 @@ answers, even if the hash would now say another.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
-from xxhash import xxh3_64_intdigest, xxh3_128_digest
+from xxhash import xxh3_64_intdigest
 
 from radixway.config import SessionPolicy
 from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.policies.bonds import Bonds, key_of
 from radixway.routing.policies.least_loaded import LeastLoaded
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
@@ -29,12 +29,8 @@ class Session(Policy):
     reads_session = True
 
     def __init__(self, config: SessionPolicy) -> None:
-        self._ttl_s = config.ttl_s
         self._without = LeastLoaded()
-        self._bound: OrderedDict[bytes, tuple[Worker, float]] = OrderedDict()
-        """Where a session is and until when, the one that ends first at the front. By a digest: what clients
-        name their sessions may be as long as a body.
-        """
+        self._bonds = Bonds(config.ttl_s, _MOST_SESSIONS)
 
     def score(self, request: RoutingRequest, candidates: Sequence[Worker], view: View) -> Scores:
         session = request.session
@@ -42,22 +38,19 @@ class Session(Policy):
             scores = self._without.score(request, candidates, view)
             scores.reason = "no session"
             return scores
-        key = xxh3_128_digest(session.encode())
-        bound, until = self._bound.get(key, (None, 0.0))
-        if bound is not None and view.now < until and bound in candidates:
+        bound = self._bonds.find(session, view.now)
+        if bound is not None and bound in candidates:
             return Scores([float(worker is not bound) for worker in candidates], reason="bound")
+        key = key_of(session)
         weights = [xxh3_64_intdigest(key + b"\0" + worker.name.encode()) for worker in candidates]
         return Scores([1 - weight / 2**64 for weight in weights], reason="hashed")
 
     def routed(self, request: RoutingRequest, worker: Worker, now: float) -> None:
-        if request.session is None:
-            return
-        bound, key = self._bound, xxh3_128_digest(request.session.encode())
-        bound[key] = (worker, now + self._ttl_s)
-        bound.move_to_end(key)
-        while bound and (len(bound) > _MOST_SESSIONS or next(iter(bound.values()))[1] <= now):
-            bound.popitem(last=False)
+        if request.session is not None:
+            self._bonds.bind(request.session, worker, now)
+
+    def finish(self, session: str) -> bool:
+        return self._bonds.finish(session)
 
     def forget(self, worker: Worker) -> None:
-        for session in [session for session, (bound, _) in self._bound.items() if bound is worker]:
-            del self._bound[session]
+        self._bonds.forget(worker)

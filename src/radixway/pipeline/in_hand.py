@@ -1,0 +1,30 @@
+"""The requests that the gateway has in hand, by what their clients call them."""
+
+from __future__ import annotations
+
+from radixway.pipeline.request import Request
+
+
+class InHand:
+    """Who has which request, for `/abort_request`. Clients may call several of theirs the same."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, list[Request]] = {}
+
+    def begin(self, request: Request) -> None:
+        """It is known what the request is called."""
+        for name in {request.id, *request.rids}:
+            self._requests.setdefault(name, []).append(request)
+
+    def end(self, request: Request) -> None:
+        """Its answer has ended, however. May be called for one that never began."""
+        for name in {request.id, *request.rids}:
+            found = self._requests.get(name, [])
+            if request in found:
+                found.remove(request)
+                if not found:
+                    del self._requests[name]
+
+    def find(self, name: str) -> tuple[Request, ...]:
+        """Those of that `rid` or request id."""
+        return tuple(self._requests.get(name, ()))

@@ -1,0 +1,88 @@
+"""One administrative call to many workers at once, and what each of them made of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from radixway.pipeline import WorkerFailed
+from radixway.routing import Worker
+from radixway.transports.http import HttpTransport
+
+_LONGEST_TEXT = 2000
+"""Characters kept of an answer that is no JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What every worker is sent, byte for byte the same."""
+
+    path: str
+    """With the query."""
+    body: bytes
+    content_type: str = "application/json"
+    via: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call at one worker."""
+
+    status: int | None
+    """None: it gave no answer."""
+    answer: Any
+    """Its JSON, or text; why there is none where it gave none."""
+
+    @property
+    def done(self) -> bool:
+        """The worker did it, by its status and by its own word."""
+        said = self.answer.get("success") if isinstance(self.answer, dict) else None
+        return self.status is not None and 200 <= self.status < 300 and said is not False
+
+    @property
+    def refused(self) -> bool:
+        """The worker takes the call for the client's mistake."""
+        return self.status is not None and 400 <= self.status < 500
+
+    def describe(self) -> dict[str, Any]:
+        """For the client."""
+        return {"done": self.done, "status": self.status, "answer": self.answer}
+
+
+class FanOut:
+    """POSTs a call to workers, all at the same time."""
+
+    def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
+        self._transport = transport
+        self._timeout_s = timeout_s
+
+    async def __call__(self, call: Call, workers: Sequence[Worker]) -> dict[Worker, Outcome]:
+        """What each worker made of it; never raises for a worker."""
+        outcomes = await asyncio.gather(*(self._ask(call, worker) for worker in workers))
+        return dict(zip(workers, outcomes, strict=True))
+
+    async def _ask(self, call: Call, worker: Worker) -> Outcome:
+        try:
+            status, _, body = await self._transport.call(
+                worker,
+                "POST",
+                call.path,
+                call.body,
+                via=call.via,
+                content_type=call.content_type,
+                timeout_s=self._timeout_s,
+            )
+        except WorkerFailed as failure:
+            return Outcome(None, str(failure))
+        return Outcome(status, _read(body))
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body.decode(errors="replace")[:_LONGEST_TEXT]
