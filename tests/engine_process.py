@@ -13,11 +13,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def engine_process(*args: str) -> Iterator[tuple[str, subprocess.Popen]]:
-    """A running `radixway engine` once it answers, and its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def engine_process(*args: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen]]:
+    """A running `radixway engine` once it answers, and its URL. `port`: where one ran before."""
+    if not port:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
     command = [sys.executable, "-m", "radixway", "engine", "--port", str(port), *args]
     env = {
         **os.environ,

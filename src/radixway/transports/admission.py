@@ -344,6 +344,10 @@ def _pool(model: str | None) -> str | None:
 def _why_nobody(registry: Registry, model: str | None) -> str:
     """Why there is no candidate, as far as is known: an unknown model may be a silent worker's."""
     message = "no worker can answer now" + (f" for the model {model!r}" if model else "")
+    for worker in registry:
+        if worker.state is WorkerState.STALE and (model is None or model in worker.models):
+            message += f"; {worker.name} waits for weights: {worker.last_error}"
+            break
     if model is None or model in registry.models():
         return message
     silent = [worker.name for worker in registry if not worker.models]
