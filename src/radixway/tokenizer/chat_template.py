@@ -18,7 +18,7 @@ Message: TypeAlias = dict[str, Any]
 """One chat message as JSON: `role`, `content` (text or a list of parts), `tool_calls`, …"""
 
 _CONTINUE_MARK = "CONTINUE_FINAL_MESSAGE_TAG "
-_REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
+REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 _RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "continue_final_message"})
 
 # What running a template on a client's data may raise; each means "these messages do not fit this template".
@@ -109,7 +109,7 @@ class ChatTemplate:
                 if self.reads_content_parts
                 else _join_text_parts(parts)
             )
-        reasoning = next((message[name] for name in _REASONING_FIELDS if name in message), None)
+        reasoning = next((message[name] for name in REASONING_FIELDS if name in message), None)
         if reasoning is not None:
             message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
         return message

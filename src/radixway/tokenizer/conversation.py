@@ -22,13 +22,17 @@ def render_chat(
     To be encoded without special tokens: the template has written them. Raises TemplateError, which names
     the field at fault.
     """
-    template = tokenizer.chat_templates.get("default")
-    knows_developer = template is not None and "developer" in template.source
     continues = bool(continue_final_message)
     return tokenizer.render(
-        template_messages(messages, knows_developer=knows_developer),
+        template_messages(messages, knows_developer=knows_developer(tokenizer)),
         tools=None if tool_choice == "none" else tools,
         add_generation_prompt=not continues if add_generation_prompt is None else add_generation_prompt,
         continue_final_message=continues,
         arguments=arguments,
     )
+
+
+def knows_developer(tokenizer: Tokenizer) -> bool:
+    """Does the chat template have a `developer` role of its own?"""
+    template = tokenizer.chat_templates.get("default")
+    return template is not None and "developer" in template.source

@@ -32,13 +32,15 @@ class Cuts:
 
     def pieces(self, text: str) -> list[str]:
         """`text` in pieces, each but the first beginning with a special token."""
-        if self._cut is None:
-            return [text]
-        starts = [match.start() for match in self._cut.finditer(text)]
+        starts = [start for start, _ in self.specials(text)]
         if not starts:
             return [text]
         bounds = [*starts, len(text)] if starts[0] == 0 else [0, *starts, len(text)]
         return [text[start:end] for start, end in pairwise(bounds)]
+
+    def specials(self, text: str) -> list[tuple[int, str]]:
+        """Where `text` may be cut, each place with the special token behind it."""
+        return [] if self._cut is None else [(m.start(), m[0]) for m in self._cut.finditer(text)]
 
 
 def _sure(raw: list[AddedToken]) -> Iterator[str]:
