@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -10,6 +11,8 @@ from radixway import __version__
 from radixway.cli.asking import ask
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.servers import engine, serve, up
+from radixway.cli.several_values import SeveralValues
+from radixway.cli.slime import slime_router
 from radixway.cli.terminal import out
 from radixway.cli.traces import record, simulate
 from radixway.cli.workers import workers_add, workers_list, workers_remove
@@ -34,7 +37,11 @@ config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
 
-for command in (up, serve, engine, ask, simulate, record, version):
+_GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
+_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, simulate, record, version)
+for command in _GATEWAYS:
+    app.command(cls=SeveralValues)(command)
+for command in _OTHERS:
     app.command()(command)
 workers_app.command("add")(workers_add)
 workers_app.command("remove")(workers_remove)

@@ -15,11 +15,11 @@ def config_show(config: ConfigFile = None) -> None:
     """Print the effective configuration: defaults, file, environment. Secrets are masked."""
     import yaml
 
-    tree = load(config, None, None, None, None).model_dump(mode="json")
+    tree = load(config).model_dump(mode="json")
     out.print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="", soft_wrap=True)
 
 
 def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
     """Explain every mistake in a configuration file by its line."""
-    load(file, None, None, None, None)
+    load(file)
     out.print(f"{file} is good", soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,34 +51,61 @@ KVEventsFormat = Annotated[
 Workers = Annotated[
     list[str] | None, typer.Option("--worker", help="A worker's URL; repeatable.", metavar="URL")
 ]
+MiddlewarePaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Middlewares by dotted path, several values; the first is innermost.", metavar="a.b.Class …"
+    ),
+]
+Trajectories = Annotated[
+    bool | None, typer.Option("--trajectories", help="Record the exact tokens of what passes /generate.")
+]
 GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
 AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
 
 
 def load(
     path: Path | None,
-    host: str | None,
-    port: int | None,
-    workers: list[str] | None,
-    model: str | None,
-    served: str | None = None,
-    engine: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    base: Mapping[str, Any] | None = None,
+    middleware_paths: Sequence[str] = (),
 ) -> Config:
-    """The configuration of `path` or ./radixway.yaml, with what the command line says on top."""
+    """The configuration of `path` or ./radixway.yaml, with what the command line says on top.
+
+    A mistake ends the command. `base`: in place of defaults. `middleware_paths`: as in Slime the first is
+    innermost; all stand outside of those configured.
+    """
     if path is None and _DEFAULT_FILE.exists():
         path = _DEFAULT_FILE
-    overrides: dict[str, Any] = {"gateway": {}, "engine": {}}
-    if host is not None:
-        overrides["gateway"]["host"] = host
-    if port is not None:
-        overrides["gateway"]["port"] = port
-    if model is not None:
-        overrides["engine"]["model"] = model
-    overrides["engine"] |= {key: value for key, value in (engine or {}).items() if value is not None}
+    try:
+        settings = load_config(path, overrides, base=base)
+    except ConfigError as error:
+        fail(str(error))
+    return _within(settings, middleware_paths) if middleware_paths else settings
+
+
+def of_gateway(
+    host: str | None, port: int | None, workers: Sequence[str] | None, served: str | None = None
+) -> dict[str, Any]:
+    """What a gateway's common options override; the workers are said to serve `served`."""
+    overrides: dict[str, Any] = {"gateway": given(host=host, port=port)}
     if workers:
         models = [served] if served else []
         overrides["workers"] = [{"url": url, "models": models} for url in workers]
-    try:
-        return load_config(path, overrides)
-    except ConfigError as error:
-        fail(str(error))
+    return overrides
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those that the command line names."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _within(settings: Config, paths: Sequence[str]) -> Config:
+    from radixway.pipeline import RADIX_TREE, own_path
+
+    middlewares = (*reversed(paths), *settings.pipeline.middlewares)
+    changed: dict[str, Any] = {"pipeline": settings.pipeline.model_copy(update={"middlewares": middlewares})}
+    if any(own_path(path) == RADIX_TREE for path in paths):
+        changed["trajectories"] = settings.trajectories.model_copy(update={"enabled": True})
+    return settings.model_copy(update=changed)

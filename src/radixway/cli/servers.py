@@ -24,11 +24,15 @@ from radixway.cli.options import (
     KVEventsFormat,
     KVEventsReplay,
     KVEventsTopic,
+    MiddlewarePaths,
     Model,
     Port,
     Quantization,
+    Trajectories,
     Workers,
+    given,
     load,
+    of_gateway,
 )
 from radixway.cli.terminal import fail
 from radixway.config import Config, ConfigError
@@ -40,10 +44,14 @@ def up(
     port: Port = None,
     model: Model = None,
     worker: Workers = None,
+    middleware_paths: MiddlewarePaths = None,
+    trajectories: Trajectories = None,
     greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
 ) -> None:
     """Start an engine and a gateway in front of it."""
-    settings = load(config, host, port, worker, model)
+    overrides = of_gateway(host, port, worker)
+    overrides |= {"engine": given(model=model), "trajectories": given(enabled=trajectories)}
+    settings = load(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_up
 
     run_server(run_up(settings, config, model, greet=greet))
@@ -57,9 +65,12 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="The model that the workers given by --worker serve.", metavar="NAME")
     ] = None,
+    middleware_paths: MiddlewarePaths = None,
+    trajectories: Trajectories = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
-    settings = load(config, host, port, worker, None, served=model)
+    overrides = of_gateway(host, port, worker, served=model) | {"trajectories": given(enabled=trajectories)}
+    settings = load(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_gateway
 
     run_server(run_gateway(settings))
@@ -84,6 +95,7 @@ def engine(
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
     options = {
+        "model": model,
         "eviction": eviction,
         "kv_cache_dtype": kv_cache_dtype,
         "quantization": quantization,
@@ -95,7 +107,7 @@ def engine(
         "kv_events_topic": kv_events_topic,
         "kv_events_format": kv_events_format,
     }
-    settings = load(config, None, None, None, model, engine=options)
+    settings = load(config, {"engine": given(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     if until_stdin_closes:
         _terminate_when_stdin_closes()

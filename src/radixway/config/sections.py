@@ -70,6 +70,8 @@ class GatewaySection(Section):
     port: int = Field(default=30000, ge=0, le=65535)
     admin_key: Bearer | None = None
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
+    admin_networks: tuple[IPvAnyNetwork, ...] = ()
+    """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
     trusted_hops: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) of proxies whose word on model, worker and priority counts (docs/http.md)."""
     trusted_keys: tuple[Bearer, ...] = ()

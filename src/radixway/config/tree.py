@@ -68,14 +68,21 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names each place and what is wrong there."""
 
 
-def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(
+    path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    base: Mapping[str, Any] | None = None,
+) -> Config:
     """Read `path` (YAML), then the environment (`RADIXWAY__SECTION__KEY`), then `overrides` (nested).
+
+    `base` (nested too) stands in place of defaults.
 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
     tree, root = _read_yaml(path) if path is not None else ({}, None)
-    merged = _merge(tree, _read_environment())
+    merged = _merge(_merge(base or {}, tree), _read_environment())
     merged = _merge(merged, overrides or {})
     try:
         return Config(**merged)

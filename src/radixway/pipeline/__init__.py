@@ -1,7 +1,7 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
 from radixway.pipeline.aborts import AbortAtWorker, AbortedRequests, RunningRequest
-from radixway.pipeline.dotted import find_class, wraps_apps
+from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -25,6 +25,7 @@ from radixway.pipeline.retry import Retry
 
 __all__ = [
     "ANY_MODEL",
+    "RADIX_TREE",
     "AbortAtWorker",
     "AbortedRequests",
     "BadRequest",
@@ -52,5 +53,6 @@ __all__ = [
     "WorkerNotFound",
     "find_class",
     "load_middlewares",
+    "own_path",
     "wraps_apps",
 ]

@@ -7,7 +7,8 @@ from inspect import isfunction, signature
 
 from radixway.config import ConfigError
 
-_RADIX_TREE = "RadixTreeMiddleware"
+RADIX_TREE = "radixway.trajectories.RadixTreeMiddleware"
+"""The middleware that records trajectories."""
 
 
 def find_class(path: str) -> type:
@@ -18,7 +19,7 @@ def find_class(path: str) -> type:
     Raises:
         ConfigError: the path names nothing, or nothing that could be a middleware.
     """
-    module_name, _, name = _alias(path).rpartition(".")
+    module_name, _, name = own_path(path).rpartition(".")
     try:
         found = getattr(import_module(module_name), name)
     except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as error:
@@ -38,7 +39,8 @@ def wraps_apps(middleware: type) -> bool:
         return False
 
 
-def _alias(path: str) -> str:
+def own_path(path: str) -> str:
+    """Where a class is that users of Slime know by `path`; any other path is returned as it is."""
     package, _, rest = path.partition(".")
-    ours = package == "slime" and rest.rpartition(".")[2] == _RADIX_TREE
-    return f"radixway.trajectories.{_RADIX_TREE}" if ours else path
+    slimes = package == "slime" and rest.rpartition(".")[2] == RADIX_TREE.rpartition(".")[2]
+    return RADIX_TREE if slimes else path

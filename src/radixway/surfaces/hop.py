@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
-from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from radixway.config import GatewaySection
 from radixway.pipeline import BadRequest, Request
+from radixway.surfaces.networks import is_within
 from radixway.web import Scope
 
 _MODEL = (b"x-vsr-selected-model", b"x-vsr-model")
@@ -28,12 +28,9 @@ class TrustedHops:
 
     def vouch_for(self, scope: Scope) -> bool:
         """Whether the request comes straight from a trusted network, or carries a trusted key."""
-        if self._networks and (client := scope.get("client")) is not None:
-            address = ip_address(client[0])
-            if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-                address = address.ipv4_mapped
-            if any(address in network for network in self._networks):
-                return True
+        client = scope.get("client")
+        if self._networks and client is not None and is_within(client[0], self._networks):
+            return True
         return bool(self._keys) and any(
             hmac.compare_digest(_bearer(value), key)
             for name, value in scope["headers"]

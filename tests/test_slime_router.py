@@ -1,0 +1,143 @@
+"""`radixway slime-router`, started and used as the Slime router's guide says."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from radixway.cli.several_values import repeat_options
+from scripted_worker import scripted_worker
+
+MINE = """
+from starlette.middleware.base import BaseHTTPMiddleware
+
+
+class Inner(BaseHTTPMiddleware):
+    def __init__(self, app, *, router):
+        super().__init__(app)
+        self.checkpoint = router.args.hf_checkpoint
+
+    async def dispatch(self, request, call_next):
+        response = await call_next(request)
+        response.headers.append("x-order", "inner")
+        response.headers["x-checkpoint"] = str(self.checkpoint)
+        return response
+
+
+class Outer:
+    def __init__(self, app, *, router):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        async def mark(message):
+            if message["type"] == "http.response.start":
+                message["headers"].append((b"x-order", b"outer"))
+            await send(message)
+
+        await self.app(scope, receive, mark)
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("--p a b --q c", "--p a --p b --q c"),
+        ("--p a --p b", "--p a --p b"),
+        ("--q a b", "--q a b"),
+        ("--p --q c", "--p --q c"),
+        ("--p=a b", "--p=a b"),
+        ("", ""),
+    ],
+)
+def test_an_option_takes_values_up_to_the_next_option(written, read):
+    assert list(repeat_options(written.split(), {"--p"})) == read.split()
+
+
+@asynccontextmanager
+async def slime_router(*args, cwd=None, command="slime-router", port="--sglang-router-port"):
+    """The running command's URL and a client."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "radixway", command, port, "0", *args),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=cwd,
+    )
+    try:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as client:
+            line = (await process.stdout.readline()).decode()
+            yield line.split()[1], client
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def answered(client, url, path, **more):
+    """The first answer that is not `no worker yet`."""
+    while True:
+        async with client.post(url + path, **more) as response:
+            if response.status != 503:
+                return response.status, await response.json(), response.headers
+
+
+async def test_the_guides_command_line_and_calls(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    async with scripted_worker() as worker:
+        started = slime_router(
+            *("--sglang-router-ip", "127.0.0.1", "--hf-checkpoint", str(tmp_path), "--use-slime-router"),
+            *("--slime-router-middleware-paths", "mine.Inner", "mine.Outer"),
+            *("--rollout-health-check-interval", "0.05", "--sglang-server-concurrency", "8"),
+            cwd=tmp_path,
+        )
+        async with started as (url, client):
+            async with client.post(url + "/add_worker", params={"url": worker.url + "/"}) as response:
+                assert await response.json() == {"status": "success", "worker_urls": {worker.url: 0}}
+            async with client.post(url + "/add_worker", json={"url": worker.url}) as response:
+                assert await response.json() == {"status": "success", "worker_urls": {worker.url: 0}}
+            body = {"text": "hello", "sampling_params": {"max_new_tokens": 4}, "odd": [1e-7]}
+            status, _, headers = await answered(client, url, "/generate", json=body)
+            assert (status, headers.getall("x-order")) == (200, ["inner", "outer"])
+            assert headers["x-checkpoint"] == str(tmp_path)
+            assert worker.requests[-1].json() == body
+            async with client.get(url + "/list_workers") as response:
+                assert (await response.json())["urls"] == [worker.url]
+            async with client.get(url + "/metrics") as response:
+                router = (await response.json())["router"]
+            assert router == {"active_workers": 1, "worker_loads": {worker.url: 0}, "total_in_flight": 0}
+            async with client.post(url + "/remove_worker", params={"url": worker.url}) as response:
+                assert await response.json() == {"status": "success", "worker_urls": {}}
+            async with client.post(url + "/add_worker") as response:
+                assert response.status == 400
+                assert "url" in (await response.json())["error"]["message"]
+
+
+async def test_serve_takes_middleware_paths_too(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    paths = ("--middleware-paths", "mine.Inner", "mine.Outer")
+    async with slime_router(*paths, cwd=tmp_path, command="serve", port="--port") as (url, client):
+        async with client.get(url + "/health") as response:
+            assert response.headers.getall("x-order") == ["inner", "outer"]
+
+
+def refused(*args, env=None):
+    told = subprocess.run(
+        [sys.executable, "-m", "radixway", "slime-router", "--sglang-router-port", "0", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+    )
+    assert told.returncode == 2
+    assert "Traceback" not in told.stderr
+    return told.stderr
+
+
+def test_what_cannot_be_is_told_in_a_sentence(tmp_path):
+    assert "no tokenizer.json in /no/such" in refused("--hf-checkpoint", "/no/such")
+    told = refused("--slime-router-middleware-paths", "no.such.Thing", "json.loads")
+    assert "'json.loads' is no middleware" in told or "'no.such.Thing' cannot be loaded" in told
+    assert "interval_s" in refused("--rollout-health-check-interval", "-1")
+    assert "admin_networks" in refused("--admin-network", "everywhere")
