@@ -159,7 +159,7 @@ class Gateway:
         self._rest.include_router(
             admin_routes(self.registry, self.metrics, self.journals, reports, self.router.cache_stats)
         )
-        self._rest.include_router(worker_routes(self.registry, access))
+        self._rest.include_router(worker_routes(self.registry, health, access))
         self._rest.include_router(sglang_routes(self.registry, transport))
         fan_out = FanOut(transport, config.routing.weights.update_timeout_s)
         fleet = Fleet(self.registry, fan_out, weights, in_hand, self.aborted)

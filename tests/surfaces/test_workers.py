@@ -23,6 +23,20 @@ async def test_a_worker_added_by_query_or_body_serves_and_is_listed():
         assert (await gateway.chat())[0] == 200
 
 
+async def test_a_healthy_worker_serves_by_the_time_it_is_added_and_again_after_it_drained():
+    async with scripted_worker() as worker, running_gateway() as gateway:
+        for _ in range(2):
+            await gateway.post("/add_worker", {"url": worker.url})
+            assert (await gateway.chat())[0] == 200
+            await gateway.post("/drain_worker", {"url": worker.url})
+
+
+async def test_a_worker_that_is_not_there_yet_is_added_all_the_same():
+    async with running_gateway() as gateway:
+        status, told, _ = await gateway.post("/add_worker", {"url": "http://127.0.0.1:9"})
+        assert (status, told["worker_urls"]) == (200, {"http://127.0.0.1:9": 0})
+
+
 async def test_a_removed_worker_gets_nothing_more():
     async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
         status, told, _ = await gateway.post("/remove_worker", {"url": worker.url + "/"})

@@ -17,6 +17,7 @@ from radixway.routing.worker import Findings, Worker, WorkerState
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.1
+_FIRST_LOOK_S = 1.0
 _DESCRIBE_EVERY = 15
 """Probes of a healthy worker after which it is asked again what it serves."""
 
@@ -53,6 +54,7 @@ class HealthMonitor:
         self._config = config
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
         self._nudges: dict[Worker, asyncio.Event] = {}
+        self._looked: dict[Worker, asyncio.Event] = {}
         self.on_silence: list[Callable[[Worker], None]] = []
         """Called at every failed probe of a worker that is taken out."""
         registry.on_add.append(self._watch)
@@ -79,6 +81,17 @@ class HealthMonitor:
             self._doubted.add(worker)
             nudge.set()
 
+    async def first_look(self, worker: Worker) -> None:
+        """Wait until a worker just added has been probed once, well or not; a second at most.
+
+        Whoever adds a healthy worker and asks it something right away shall not be told that there is none.
+        """
+        looked = self._looked.get(worker)
+        if looked is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await looked.wait()
+
     async def close(self) -> None:
         """Stop watching."""
         tasks = list(self._tasks.values())
@@ -89,21 +102,25 @@ class HealthMonitor:
 
     def _watch(self, worker: Worker) -> None:
         if worker in self._tasks:
+            if worker.state is WorkerState.JOINING:
+                self._looked[worker].clear()
             self._nudges[worker].set()
             return
         self._nudges[worker] = asyncio.Event()
+        self._looked[worker] = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._tasks[worker] = loop.create_task(self._run(worker), name=f"health {worker.name}")
 
     def _unwatch(self, worker: Worker) -> None:
         self._nudges.pop(worker, None)
         self._doubted.discard(worker)
+        self._looked.pop(worker, None)
         task = self._tasks.pop(worker, None)
         if task is not None:
             task.cancel()
 
     async def _run(self, worker: Worker) -> None:
-        nudge = self._nudges[worker]
+        nudge, looked = self._nudges[worker], self._looked[worker]
         pause_s = self._config.interval_s
         for round_ in count(1):
             try:
@@ -118,6 +135,7 @@ class HealthMonitor:
                     pause_s = min(
                         pause_s * 2, self._config.interval_s if worker.state is WorkerState.READY else most
                     )
+            looked.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await nudge.wait()

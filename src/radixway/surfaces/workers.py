@@ -10,19 +10,22 @@ from pydantic import ValidationError
 
 from radixway.config import WorkerSection, check_worker_url
 from radixway.pipeline import BadRequest, WorkerNotFound
-from radixway.routing import Registry, Worker, WorkerState
+from radixway.routing import HealthMonitor, Registry, Worker, WorkerState
 from radixway.surfaces.access import AdminAccess
 
 
-def worker_routes(registry: Registry, access: AdminAccess) -> APIRouter:
+def worker_routes(registry: Registry, health: HealthMonitor, access: AdminAccess) -> APIRouter:
     """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
 
     @router.post("/add_worker", dependencies=guarded)
     async def add_worker(request: Request) -> dict[str, Any]:
-        """Take a worker in, or update one. It serves as soon as it answers its first health check."""
-        registry.add(_read_worker(await _read_fields(request)))
+        """Take a worker in, or update one. It serves as soon as it answers its first health check.
+
+        If it is well it does so before this returns.
+        """
+        await health.first_look(registry.add(_read_worker(await _read_fields(request))))
         return _loads(registry)
 
     @router.post("/remove_worker", dependencies=guarded)
