@@ -5,7 +5,7 @@ Generic over the key (text or packed token ids) and over the payload an edge car
 
 from radixway.radix.eviction import Order, lfu, lru, priority, slru
 from radixway.radix.node import Insert, Match, Node, Payload, Root
-from radixway.radix.tree import RadixTree
+from radixway.radix.tree import RadixTree, common_prefix
 
 __all__ = [
     "Insert",
@@ -15,6 +15,7 @@ __all__ = [
     "Payload",
     "RadixTree",
     "Root",
+    "common_prefix",
     "lfu",
     "lru",
     "priority",

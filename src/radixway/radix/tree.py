@@ -240,7 +240,7 @@ class RadixTree(Generic[K, P]):
                 break
             node = child
             if not key.startswith(node.key, at):
-                return node, at + _common(node.key, key, at, width)
+                return node, at + common_prefix(node.key, key, at, width)
             at += len(node.key)
         return node, at
 
@@ -335,7 +335,7 @@ class RadixTree(Generic[K, P]):
         return leaf.payload
 
 
-def _common(edge: K, key: K, at: int, width: int) -> int:
+def common_prefix(edge: K, key: K, at: int, width: int) -> int:
     """How many key units `edge` and `key[at:]` have in common, in whole strides. The first is known to be.
 
     Bisection on slices: every step is a memcmp, and there are a dozen of them, not thousands. What is before

@@ -2,3 +2,20 @@
 
 A radix tree of tokens that is found by text, and the sessions of agents that know nothing of tokens.
 """
+
+from radixway.trajectories.records import Label, Trajectory, Version
+from radixway.trajectories.store import Found, Hold, StoreFull, TrajectoryStore
+from radixway.trajectories.trie import MatchResult, Retrieved, StringRadixTrie
+
+__all__ = [
+    "Found",
+    "Hold",
+    "Label",
+    "MatchResult",
+    "Retrieved",
+    "StoreFull",
+    "StringRadixTrie",
+    "Trajectory",
+    "TrajectoryStore",
+    "Version",
+]

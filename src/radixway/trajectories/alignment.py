@@ -1,0 +1,96 @@
+"""Which bytes of a text each token stands for."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+_WIDEST = 255
+"""Bytes of one token that a width can say."""
+
+_incremental = getincrementaldecoder("utf-8")
+
+
+class Decoder(Protocol):
+    """What the store asks of a tokenizer; `radixway.tokenizer.Tokenizer` has it."""
+
+    @property
+    def token_bytes(self) -> Mapping[int, bytes]:
+        """The bytes that a token adds to a text already begun."""
+        ...
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Tokens that workers leave out of texts."""
+        ...
+
+
+@dataclass(slots=True)
+class Aligned:
+    """A text cut at its tokens."""
+
+    text: bytes
+    """What all tokens stand for; longer than the text that was given by what is hidden."""
+    widths: bytes
+    """Bytes of it per token."""
+    hidden: list[int]
+    """Places of the tokens that the given text leaves out."""
+
+
+def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> Aligned | None:
+    """Cut `text` where its tokens end; None if `ids` do not spell it.
+
+    A text may lack special tokens, anywhere, and what follows the beginning of a stop string, at its end.
+    `first`: the text begins a sequence, where some tokenizers drop a space.
+    """
+    token_bytes = decoder.token_bytes
+    pieces = [token_bytes[token_id] for token_id in ids]
+    if first and pieces and pieces[0].startswith(b" ") and not text.startswith(b" "):
+        pieces[0] = pieces[0][1:]
+    if pieces and max(map(len, pieces)) > _WIDEST:
+        return None
+    if b"".join(pieces) == text:
+        return Aligned(text, bytes(map(len, pieces)), [])
+    return _with_gaps(text, ids, pieces, decoder.special_ids) or _with_replacements(text, pieces)
+
+
+def align_offsets(text: str, ends: Sequence[int]) -> Aligned | None:
+    """From the character at which each token ends; None if they do not lead to the end of the text."""
+    starts = (0, *ends)
+    if not ends or ends[-1] != len(text) or any(a > b for a, b in zip(starts, ends, strict=False)):
+        return None
+    pieces = [text[a:b].encode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=False)]
+    if max(map(len, pieces)) > _WIDEST:
+        return None
+    return Aligned(b"".join(pieces), bytes(map(len, pieces)), [])
+
+
+def _with_gaps(
+    text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
+) -> Aligned | None:
+    """Where the text leaves tokens out."""
+    at, hidden = 0, []
+    for place, piece in enumerate(pieces):
+        if text.startswith(piece, at):
+            at += len(piece)
+        elif ids[place] in special_ids:
+            hidden.append(place)
+        elif piece.startswith(text[at:]):  # the text ends within or before this token
+            pieces[place] = text[at:] or piece
+            hidden += range(place + (at < len(text)), len(pieces))
+            at = len(text)
+            break
+        else:
+            return None
+    return Aligned(b"".join(pieces), bytes(map(len, pieces)), hidden) if at == len(text) else None
+
+
+def _with_replacements(text: bytes, pieces: list[bytes]) -> Aligned | None:
+    """Where bytes that are no characters are shown as U+FFFD."""
+    decoder = _incremental("replace")
+    shown = [decoder.decode(piece).encode() for piece in pieces]
+    if pieces:
+        shown[-1] += decoder.decode(b"", final=True).encode()
+    return Aligned(text, bytes(map(len, shown)), []) if b"".join(shown) == text else None

@@ -1,0 +1,76 @@
+"""Whatever tokenizer a user brings, as the store needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from radixway.trajectories.alignment import Decoder
+
+
+class Encoder(Decoder, Protocol):
+    """A tokenizer that the store can cut text with, and make tokens of what it does not know."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text that stands in the middle of a sequence: nothing is put around it."""
+        ...
+
+
+def adopt(tokenizer: Any) -> Encoder:
+    """Make an `Encoder` of Radixway's tokenizer, one of `tokenizers` or `transformers`, or a look-alike.
+
+    Raises TypeError for what has no `encode` and `decode`.
+    """
+    from radixway.tokenizer import Tokenizer
+
+    if isinstance(tokenizer, Tokenizer):
+        return _Ours(tokenizer)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if type(backend).__module__.partition(".")[0] == "tokenizers":
+        return _Ours(Tokenizer(backend))
+    if not callable(getattr(tokenizer, "encode", None)) or not callable(getattr(tokenizer, "decode", None)):
+        raise TypeError(f"a tokenizer needs encode and decode; {type(tokenizer).__name__} has not both")
+    return _LookAlike(tokenizer)
+
+
+class _Ours:
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.token_bytes: Mapping[int, bytes] = tokenizer.token_bytes
+        self.special_ids: frozenset[int] = tokenizer.special_ids
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+
+class _LookAlike:
+    """A tokenizer known only by its `encode` and `decode`."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.token_bytes = _DecodedSingly(tokenizer)
+        self.special_ids = frozenset(getattr(tokenizer, "all_special_ids", ()))
+
+    def encode(self, text: str) -> list[int]:
+        try:
+            ids = self._tokenizer.encode(text, add_special_tokens=False)
+        except TypeError:  # it knows no such option
+            ids = self._tokenizer.encode(text)
+        return list(ids)
+
+
+class _DecodedSingly(dict[int, bytes]):
+    """What each token stands for if it stands alone; the store notices where that is not the text."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> bytes:
+        try:
+            text = str(self._tokenizer.decode([token_id]))
+        except (KeyError, IndexError, ValueError, OverflowError, TypeError):
+            text = ""
+        piece = self[token_id] = text.encode("utf-8", "surrogatepass")
+        return piece

@@ -1,0 +1,188 @@
+"""Tokens as they are handed to the store, checked, packed and ready to be compared with what is there."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from radixway.radix import common_prefix
+from radixway.trajectories.records import Label, Spans, Version, cut_spans, spans_of
+from radixway.trajectories.run import Run
+from radixway.trajectories.strides import STRIDE, pack, token_ids, unpack
+from radixway.trajectories.walk import Place
+
+
+@dataclass(slots=True)
+class Given:
+    """A stretch of tokens and their records; lists are per token."""
+
+    ids: array[int]
+    text: bytes
+    logprobs: bytes
+    """float32 each."""
+    sampled: bytes
+    """1 for each token that the model made."""
+    spans: Spans | None
+    """None where only a loss mask is known, `sampled`; its ones are then of `version` if they are new."""
+    version: Version | None = None
+    experts: tuple[tuple[int, bytes], ...] = ()
+
+    @classmethod
+    def labelled(
+        cls,
+        ids: Sequence[int],
+        text: bytes,
+        logprobs: Sequence[float] | None,
+        spans: Spans,
+        experts: tuple[tuple[int, bytes], ...] = (),
+    ) -> Given:
+        """With a label for every token. Raises ValueError where the lengths do not fit."""
+        tokens = token_ids(ids)
+        count = spans[-1][0] if spans else 0
+        sampled = bytearray(count)
+        start = 0
+        for end, label in spans:
+            if label.source == "sampled":
+                sampled[start:end] = b"\1" * (end - start)
+            start = end
+        given = cls(
+            tokens, text, _packed_logprobs(logprobs, len(tokens)), bytes(sampled), spans, None, experts
+        )
+        if count != len(tokens):
+            raise ValueError(f"{len(tokens)} tokens have {count} labels")
+        return given
+
+    @classmethod
+    def masked(
+        cls,
+        ids: Sequence[int],
+        text: bytes,
+        logprobs: Sequence[float] | None,
+        mask: Sequence[int] | None,
+        version: Version | None,
+    ) -> Given:
+        """With a loss mask, in which 1 is what the model made. Raises ValueError where lengths do not fit."""
+        tokens = token_ids(ids)
+        try:
+            sampled = bytes(len(tokens)) if mask is None else bytes(mask)
+        except (TypeError, ValueError):
+            raise ValueError("loss_mask must be a list of 0 and 1") from None
+        if sampled.strip(b"\0\1"):
+            raise ValueError("loss_mask must be a list of 0 and 1")
+        if len(sampled) != len(tokens):
+            raise ValueError(f"{len(tokens)} tokens have a loss mask of {len(sampled)}")
+        return cls(tokens, text, _packed_logprobs(logprobs, len(tokens)), sampled, None, version)
+
+    def rest(self, tokens: int, text: int) -> Given:
+        """What is left after so many tokens and bytes of text."""
+        spans = None if self.spans is None else cut_spans(self.spans, tokens, len(self.ids))
+        return Given(
+            self.ids[tokens:],
+            self.text[text:],
+            self.logprobs[4 * tokens :],
+            self.sampled[tokens:],
+            spans,
+            self.version,
+            tuple((end - tokens, raw) for end, raw in self.experts if end > tokens),
+        )
+
+    def goes_on_from(self, earlier: Given) -> bool:
+        """Does it begin with all of `earlier`, records included?"""
+        count = len(earlier.ids)
+        return (
+            self.spans is None
+            and self.text.startswith(earlier.text)
+            and self.ids[:count] == earlier.ids
+            and self.sampled.startswith(earlier.sampled)
+            and self.logprobs.startswith(earlier.logprobs)
+        )
+
+    def labels(self, hidden: Sequence[int] = ()) -> Spans:
+        """A label for every token, those at the places in `hidden` being hidden."""
+        spans = self.spans
+        if spans is None:
+            prompt, made = Label("prompt", 0), Label("sampled", 1, self.version)
+            spans = spans_of([made if one else prompt for one in self.sampled])
+        if hidden:
+            labels = [label for (end, label), start in _with_starts(spans) for _ in range(start, end)]
+            for place in hidden:
+                labels[place] = labels[place]._replace(hidden=True)
+            spans = spans_of(labels)
+        return spans
+
+    def agrees(self, run: Run, count: int, at: int) -> int:
+        """Of `count` tokens of `run`, equal to those from `at` on here, the first whose records part.
+
+        A token that is only context here agrees with any; one that was sampled, with one that was sampled by
+        the same weights with the same log-probability.
+        """
+        start = run.chunks
+        for (end, label), begin in _with_starts(run.spans):
+            low, high = max(begin - start, 0), min(end - start, count)
+            if low >= high or 1 not in self.sampled[at + low : at + high]:
+                continue
+            same = self._agreeing(run, label, low, high, at)
+            if same < high:
+                return same
+        return count
+
+    def _agreeing(self, run: Run, label: Label, low: int, high: int, at: int) -> int:
+        """The first token of [low, high), all labelled `label` in `run`, whose records part, or `high`."""
+        first = self.sampled.index(1, at + low) - at
+        if label.source != "sampled":
+            return first
+        if self.spans is not None:
+            for (end, mine), begin in _with_starts(self.spans):
+                if mine.source == "sampled" and mine.version != label.version:
+                    first_of_another = max(begin - at, low)
+                    if first_of_another < min(end - at, high):
+                        return first_of_another
+        theirs = run.logprobs[4 * (run.chunks + low) : 4 * (run.chunks + high)]
+        here = 4 * (at + low)
+        if self.logprobs.startswith(theirs, here):
+            return high
+        same = common_prefix(theirs, self.logprobs, here, 4) // 4 if self._same_at(theirs, here) else 0
+        return max(low + same, first)
+
+    def _same_at(self, logprobs: bytes, here: int) -> bool:
+        return self.logprobs[here : here + 4] == logprobs[:4]
+
+
+class PackedIds:
+    """A sequence of ids, to be compared with edges of the tree."""
+
+    def __init__(self, ids: array[int]) -> None:
+        self.key = pack(ids)
+        self._raw: bytes | None = None
+        self._ids = ids
+
+    def lead_through(self, node: Place, at: int) -> bool:
+        """Are the tokens of the whole edge of `node` those from `at` on?"""
+        edge = node.key
+        if self.key.startswith(edge, at * STRIDE):
+            return True
+        if not node.payload.chunks and edge[:4] != self.key[at * STRIDE : at * STRIDE + 4]:
+            return False
+        if self._raw is None:
+            self._raw = self._ids.tobytes()
+        return self._raw.startswith(unpack(edge), 4 * at)
+
+
+def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:
+    if logprobs is None:
+        return bytes(4 * count)
+    if isinstance(logprobs, array) and logprobs.typecode == "f":
+        packed = logprobs
+    else:
+        try:
+            packed = array("f", logprobs)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"log-probabilities must be numbers: {error}") from None
+    if len(packed) != count:
+        raise ValueError(f"{count} tokens have {len(packed)} log-probabilities")
+    return packed.tobytes()
+
+
+def _with_starts(spans: Spans) -> list[tuple[tuple[int, Label], int]]:
+    return list(zip(spans, (0, *(end for end, _ in spans)), strict=False))

@@ -1,0 +1,105 @@
+"""Making edges: a stretch of tokens, cut at its tokens or laid down whole, and what of it is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import commonprefix
+
+from radixway.radix import common_prefix
+from radixway.trajectories.alignment import Aligned, Decoder, align
+from radixway.trajectories.given import Given
+from radixway.trajectories.records import join_spans
+from radixway.trajectories.run import Run
+from radixway.trajectories.strides import CHUNK, STRIDE, pack, pack_indivisible
+from radixway.trajectories.walk import Place
+
+
+class Stretch:
+    """Tokens ready to be laid: a key, what its edge carries, and the records to compare."""
+
+    __slots__ = ("given", "key", "run")
+
+    def __init__(self, given: Given, aligned: Aligned | None) -> None:
+        self.given = given
+        if aligned is None:
+            self.key, self.run = _indivisible(given)
+        else:
+            self.key = pack(given.ids)
+            labels = given.labels(aligned.hidden)
+            self.run = Run(aligned.text, aligned.widths, given.logprobs, labels, experts=given.experts)
+
+    def __len__(self) -> int:
+        """Strides."""
+        return len(self.run.widths)
+
+    def stride(self, at: int) -> bytes:
+        """The one number `at`."""
+        return self.key[at * STRIDE : (at + 1) * STRIDE]
+
+    def in_common(self, node: Place, at: int) -> int:
+        """How many strides from `at` on the edge of `node` has too: same tokens, same text, same records.
+
+        That the first token is the same is known.
+        """
+        run = node.payload
+        most = min(node.size, len(self) - at)
+        count = 1 + _shared(node.key, self.key, at, most)
+        count = self._same_text(run, count, at)
+        tokens = max(count - run.chunks, 0)
+        agreed = self.given.agrees(run, tokens, max(at - self.run.chunks, 0))
+        return count if agreed == tokens else min(run.chunks, count) + agreed
+
+    def _same_text(self, run: Run, count: int, at: int) -> int:
+        mine, theirs = self.run.widths[at : at + count], run.widths[:count]
+        if mine != theirs:
+            count = len(commonprefix([mine, theirs]))
+        begin, size = sum(self.run.widths[:at]), sum(theirs[:count])
+        while count and self.run.text[begin : begin + size] != run.text[:size]:
+            count -= 1
+            size -= theirs[count]
+        return count
+
+
+def stretch(given: Given, ends: Sequence[int], decoder: Decoder | None, *, first: bool) -> Stretch:
+    """Cut at its tokens where these can be told, by `ends` or else by `decoder`."""
+    aligned = None
+    if ends:
+        aligned = _by_ends(given, ends)
+    elif decoder is not None:
+        aligned = align(given.text, given.ids, decoder, first=first)
+    return Stretch(given, aligned)
+
+
+def _by_ends(given: Given, ends: Sequence[int]) -> Aligned | None:
+    """Cut after so many bytes; None if these do not fit the text, or a token is too wide."""
+    widths = [end - start for start, end in zip((0, *ends), ends, strict=False)]
+    fits = len(ends) == len(given.ids) and ends[-1] == len(given.text)
+    if not fits or min(widths) < 0 or max(widths) > 255:
+        return None
+    return Aligned(given.text, bytes(widths), [])
+
+
+def _indivisible(given: Given) -> tuple[bytes, Run]:
+    """The text in chunks, then the tokens."""
+    text, labels = given.text, given.labels()
+    widths = bytes(len(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK))
+    chunks = len(widths)
+    run = Run(
+        text,
+        widths + bytes(len(given.ids)),
+        bytes(4 * chunks) + given.logprobs,
+        join_spans(((chunks, labels[0][1]),) if chunks else (), labels),
+        chunks,
+        tuple((chunks + end, raw) for end, raw in given.experts),
+    )
+    return pack_indivisible(given.ids, text), run
+
+
+def _shared(edge: bytes, key: bytes, at: int, most: int) -> int:
+    """Strides after the first, of `most` with it, that `edge` and `key` from the stride `at` have in common."""
+    edge, begin = edge[STRIDE : most * STRIDE], (at + 1) * STRIDE
+    if key.startswith(edge, begin):
+        return most - 1
+    if edge[:STRIDE] != key[begin : begin + STRIDE]:
+        return 0
+    return common_prefix(edge, key, begin, STRIDE) // STRIDE

@@ -1,0 +1,86 @@
+"""From a position in the tree to the tokens that lead there."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from radixway.radix import Match
+from radixway.trajectories.records import Label, Trajectory
+from radixway.trajectories.run import Run
+from radixway.trajectories.strides import unpack
+from radixway.trajectories.walk import Place, Reached, after_hidden
+
+
+def read(place: Match[bytes, Run]) -> Trajectory:
+    """All tokens from the root to `place`, with their records."""
+    logprobs = bytearray()
+    spans: list[tuple[int, Label]] = []
+    experts: list[tuple[int, bytes]] = []
+    tokens = 0
+    for node, strides in _edges(place):
+        run = node.payload
+        logprobs += run.logprobs[4 * run.chunks : 4 * strides]
+        for end, label in run.spans:
+            upto = tokens + min(end, strides) - run.chunks
+            if spans and spans[-1][1] == label:
+                spans.pop()
+            if upto > (spans[-1][0] if spans else 0):
+                spans.append((upto, label))
+            if end >= strides:
+                break
+        experts += [(tokens + end - run.chunks, raw) for end, raw in run.experts if end <= strides]
+        tokens += max(strides - run.chunks, 0)
+    return Trajectory(read_ids(place), array("f", bytes(logprobs)), tuple(spans), experts=experts)
+
+
+def read_ids(place: Match[bytes, Run]) -> array[int]:
+    """The ids alone."""
+    width = 6
+    return array("I", unpack(b"".join(node.key[: strides * width] for node, strides in _edges(place))))
+
+
+def behind_hidden(reached: Reached) -> Reached:
+    """Past the tokens that follow and of which no text was shown: a stop token, say.
+
+    Where several do, past those used last.
+    """
+    node, strides, tokens = reached.node, reached.strides, reached.tokens
+    while True:
+        if node.parent is not None and strides < node.end:
+            inside = strides - node.start
+            moved = after_hidden(node.payload, inside) - inside
+            strides, tokens = strides + moved, tokens + moved
+            if strides < node.end:
+                break
+        hidden = [child for child in node.children.values() if child.payload.spans[0][1].hidden]
+        if not hidden:
+            break
+        node = max(hidden, key=lambda child: child.payload.clock)
+    return Reached(node, strides, reached.text, tokens)
+
+
+def _edges(place: Match[bytes, Run]) -> Iterator[tuple[Place, int]]:
+    """The nodes that lead to `place`, and how many strides of each do."""
+    for node in place.node.path():
+        if node.start < place.length:
+            yield node, min(node.end, place.length) - node.start
+
+
+def step_back(reached: Reached, tokens: int) -> Reached:
+    """The position on the same path with only so many tokens before it.
+
+    All tokens in between are shown in the text and known one by one; where they are not, `reached` itself.
+    """
+    node, strides, at = reached.node, reached.strides, reached.text
+    surplus = reached.tokens - tokens
+    while surplus and node.parent is not None:
+        run, inside = node.payload, strides - node.start
+        if run.chunks or any(label.hidden for _, label in run.spans):
+            return reached
+        moved = min(surplus, inside)
+        at -= sum(run.widths[inside - moved : inside])
+        strides, surplus = strides - moved, surplus - moved
+        if strides == node.start:
+            node = node.parent
+    return Reached(node, strides, at, tokens)

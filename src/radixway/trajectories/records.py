@@ -1,0 +1,111 @@
+"""What is known of a token besides its id: where it came from, and what a whole trajectory looks like."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+Version: TypeAlias = int | str
+"""A weight version as its owner writes it: a number, or any text."""
+
+Source: TypeAlias = Literal["sampled", "prompt", "retokenized"]
+"""`sampled`: the model made it. `prompt`: the sampler saw it. `retokenized`: nobody did, it is made up from text."""
+
+
+class Label(NamedTuple):
+    """What the tokens of a stretch have in common."""
+
+    source: Source
+    mask: int
+    """1: to be trained on, 0: not."""
+    version: Version | None = None
+    """The weights that sampled it; never changed afterwards."""
+    hidden: bool = False
+    """The worker did not show its text: a stop token, or what follows the stop string."""
+
+
+Spans: TypeAlias = tuple[tuple[int, Label], ...]
+"""Labels in order, each with the position, counted from the beginning of the stretch, that it goes up to."""
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """Tokens of one conversation, from its beginning, and all that is known of each. Lists are per token."""
+
+    ids: array[int] = field(default_factory=lambda: array("I"))
+    logprobs: array[float] = field(default_factory=lambda: array("f"))
+    """Natural logarithms; 0 where there is none."""
+    spans: Spans = ()
+    ambiguous: bool = False
+    """The text was sampled in several ways, and nothing said which was meant: this is the latest."""
+    experts: list[tuple[int, bytes]] = field(default_factory=list)
+    """Routed experts as the worker sent them, each with the position of the token after its last."""
+
+    @property
+    def mask(self) -> list[int]:
+        """The loss mask."""
+        return [label.mask for length, label in lengths(self.spans) for _ in range(length)]
+
+    @property
+    def versions(self) -> list[Version | None]:
+        """Which weights sampled each token; None for tokens that were not sampled."""
+        return [label.version for length, label in lengths(self.spans) for _ in range(length)]
+
+
+def lengths(spans: Spans) -> Iterable[tuple[int, Label]]:
+    """How many tokens, and their label."""
+    start = 0
+    for end, label in spans:
+        yield end - start, label
+        start = end
+
+
+def join_spans(first: Spans, more: Spans) -> Spans:
+    """`first` continued by `more`."""
+    if not first or not more:
+        return first or more
+    start = first[-1][0]
+    shifted = tuple((start + end, label) for end, label in more)
+    return (first[:-1] if first[-1][1] == shifted[0][1] else first) + shifted
+
+
+def cut_spans(spans: Spans, start: int, end: int) -> Spans:
+    """The part from `start` to `end`, counted from `start`."""
+    return tuple(
+        (min(upto, end) - start, label)
+        for (upto, label), begin in zip(spans, (0, *(upto for upto, _ in spans)), strict=False)
+        if upto > start and begin < end
+    )
+
+
+def spans_of(labels: Iterable[Label]) -> Spans:
+    """From a label per token."""
+    spans, end = [], 0
+    for label, run in groupby(labels):
+        end += sum(1 for _ in run)
+        spans.append((end, label))
+    return tuple(spans)
+
+
+def sampled(
+    count: int,
+    version: Version | None,
+    *,
+    spans: Sequence[tuple[int, int, Version]] = (),
+    mask: int = 1,
+) -> Spans:
+    """Labels for `count` sampled tokens: of `version`, or by spans [start, end) of versions where given.
+
+    Raises ValueError for spans that leave the tokens, overlap or come out of order.
+    """
+    labels, at = [], 0
+    for start, end, named in spans:
+        if not at <= start <= end <= count:
+            raise ValueError(f"weight versions: the span {start} to {end} does not fit {count} tokens")
+        labels += [Label("sampled", mask, version)] * (start - at)
+        labels += [Label("sampled", mask, named)] * (end - start)
+        at = end
+    return spans_of([*labels, *[Label("sampled", mask, version)] * (count - at)])

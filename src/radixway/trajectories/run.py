@@ -1,0 +1,103 @@
+"""What an edge of the tree carries: a stretch of text, its tokens' widths, and their records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from radixway.trajectories.records import Spans, Version, cut_spans, join_spans
+
+_PER_STRIDE = 6 + 1 + 4
+"""Bytes of its key, its width and its log-probability."""
+_PER_SPAN = 80
+"""Of a second span and any more; the first is part of the node."""
+PER_NODE = 1000
+"""Bytes that a node, its run and their containers take beside what they contain; measured."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Per stride, in order: `widths` one byte each, `logprobs` four (float32).
+
+    key        | The | ▁cat | ▁sa | t |        strides
+    widths       3     4      3     1
+    text       "The▁cat▁sat"                   bytes, UTF-8
+    spans      prompt ──────┤ sampled v7 ─┤
+    """
+
+    text: bytes
+    """What the tokens stand for, hidden ones included."""
+    widths: bytes
+    """Bytes of the text that each stride stands for."""
+    logprobs: bytes
+    spans: Spans
+    chunks: int = 0
+    """Strides, all at the beginning, that are chunks of text and no tokens."""
+    experts: tuple[tuple[int, bytes], ...] = ()
+    """Routed experts, each with the stride after the last that they are for."""
+    used: Version | None = None
+    """The latest weights with which the run was used. Says what may be collected, not who sampled it."""
+    clock: int = 0
+    """When it was used last, in uses of the store."""
+
+    @property
+    def tokens(self) -> int:
+        """How many there are."""
+        return len(self.widths) - self.chunks
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes, as the store counts it; a node's own part not included."""
+        experts = sum(len(raw) for _, raw in self.experts)
+        return len(self.widths) * _PER_STRIDE + len(self.text) + (len(self.spans) - 1) * _PER_SPAN + experts
+
+    def goes_on_with(self, more: Self, longest: int) -> bool:
+        """May `more` be joined to it, for an edge of `longest` strides at most?"""
+        return not self.chunks and not more.chunks and len(self.widths) + len(more.widths) <= longest
+
+    def check(self, strides: int) -> None:
+        """Assert that it describes so many strides, in words."""
+        assert len(self.widths) == strides, "an edge has another number of widths than strides"
+        assert len(self.logprobs) == 4 * strides, "an edge has another number of log-probabilities"
+        assert sum(self.widths) == len(self.text), "the widths of an edge are not those of its text"
+        assert self.spans and self.spans[-1][0] == strides, "the labels of an edge do not cover it"
+
+    def split(self, at: int) -> tuple[Self, Self]:
+        """Cut after `at` strides."""
+        byte = sum(self.widths[:at])
+        size = len(self.widths)
+        upper = type(self)(
+            self.text[:byte],
+            self.widths[:at],
+            self.logprobs[: 4 * at],
+            cut_spans(self.spans, 0, at),
+            min(self.chunks, at),
+            tuple((end, raw) for end, raw in self.experts if end <= at),
+            self.used,
+            self.clock,
+        )
+        lower = type(self)(
+            self.text[byte:],
+            self.widths[at:],
+            self.logprobs[4 * at :],
+            cut_spans(self.spans, at, size),
+            max(self.chunks - at, 0),
+            tuple((end - at, raw) for end, raw in self.experts if end > at),
+            self.used,
+            self.clock,
+        )
+        return upper, lower
+
+    def join(self, more: Self) -> Self:
+        """Continued by `more`, which has no chunks."""
+        size = len(self.widths)
+        return type(self)(
+            self.text + more.text,
+            self.widths + more.widths,
+            self.logprobs + more.logprobs,
+            join_spans(self.spans, more.spans),
+            self.chunks,
+            self.experts + tuple((size + end, raw) for end, raw in more.experts),
+            more.used,
+            more.clock,
+        )

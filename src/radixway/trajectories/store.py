@@ -1,0 +1,389 @@
+"""The store: a radix tree of tokens that is found by text."""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from radixway.radix import Match, RadixTree, Root
+from radixway.trajectories.alignment import Decoder
+from radixway.trajectories.given import Given, PackedIds
+from radixway.trajectories.laying import Stretch, stretch
+from radixway.trajectories.reading import behind_hidden, read, read_ids
+from radixway.trajectories.records import Trajectory, Version
+from radixway.trajectories.run import PER_NODE, Run
+from radixway.trajectories.strides import MOST_VARIANTS, STRIDE, is_chunk, unpack, variant
+from radixway.trajectories.versions import Versions
+from radixway.trajectories.walk import Pieces, Place, Reached, leads_to, walk
+
+_LONGEST_EDGE = 8192
+"""Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
+_MOST_SESSIONS = 100_000
+"""Whose latest paths are remembered, to choose by."""
+
+
+class StoreFull(Exception):
+    """Everything in the store is held, so nothing can make room."""
+
+
+@dataclass(slots=True)
+class Found:
+    """How far a text leads."""
+
+    place: Reached
+    ambiguous: bool = False
+    """Several records begin like this and nothing said which was meant; this is the latest of them."""
+
+    @property
+    def tokens(self) -> int:
+        """How many are known."""
+        return self.place.tokens
+
+    @property
+    def text(self) -> int:
+        """Bytes of the text, in UTF-8, that they stand for."""
+        return self.place.text
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """The end of a path that will not be evicted before it is released."""
+
+    node: Place
+    tokens: int
+    """From the beginning of the sequence."""
+
+
+class TrajectoryStore:
+    """Conversations' tokens, found by their text. Belongs to one thread.
+
+    `decoder` says what tokens stand for; without one, or where tokens do not spell the text, a stretch can be
+    found by its whole text only. At most `max_bytes` of memory and `max_tokens` tokens are used: what was
+    used least recently goes first, from the ends of conversations, and never what is held.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder | None = None,
+        *,
+        max_bytes: int | None = None,
+        max_tokens: int | None = None,
+    ) -> None:
+        self.decoder = decoder
+        self.max_bytes = max_bytes
+        self.max_tokens = max_tokens
+        self.tokens = 0
+        """Tokens in the store."""
+        self.versions = Versions()
+        self._tree: RadixTree[bytes, Run] = RadixTree(width=STRIDE)
+        self._pieces = Pieces()
+        self._run_bytes = 0
+        self._clock = 0
+        self._sessions: OrderedDict[Hashable, Place] = OrderedDict()
+        self._latest: tuple[Hashable, Given, Reached] | None = None
+        """What was inserted last and where it ends: it may well go on."""
+
+    def __len__(self) -> int:
+        """Nodes of the tree."""
+        return len(self._tree)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory used, as far as it is counted: all but what depends on the vocabulary."""
+        return self._run_bytes + PER_NODE * len(self._tree)
+
+    def find(
+        self, text: str, session: Hashable = None, *, namespace: Hashable = None, whole: bool = False
+    ) -> Found:
+        """The longest beginning of `text` whose tokens are known.
+
+        Of several records of it that of `session` is taken, else the latest. With `whole`, tokens that follow
+        the text and have none themselves, a stop token, belong to it. Does not count as a use.
+        """
+        raw = text.encode("utf-8", "surrogatepass")
+        best = self._longest(raw, namespace)
+        taken, ambiguous = best[0], False
+        if len(best) > 1:
+            mine = self._on_path_of(session, best)
+            taken = mine or max(best, key=lambda reached: reached.node.payload.clock)
+            ambiguous = mine is None
+        if whole and taken.text == len(raw):
+            taken = behind_hidden(taken)
+        return Found(taken, ambiguous)
+
+    def trajectory(self, of: Found | Hold) -> Trajectory:
+        """The tokens up to there, with their records. Does not count as a use."""
+        told = read(_match(of))
+        told.ambiguous = isinstance(of, Found) and of.ambiguous
+        return told
+
+    def token_ids(self, of: Found | Hold) -> array[int]:
+        """The ids alone."""
+        return read_ids(_match(of))
+
+    def use(self, found: Found) -> None:
+        """Count a use of what was found: it is evicted later."""
+        self._tree.touch(found.place.node)
+        self._mark(found.place.node, None)
+
+    def hold(self, of: Found | Hold) -> Hold:
+        """Keep the path to there until `release`. Raises ValueError if it has been evicted since."""
+        return Hold(self._lock(_match(of)), of.tokens)
+
+    def release(self, hold: Hold) -> None:
+        """Let the path go; once for each hold."""
+        self._tree.unlock(hold.node)
+
+    def insert(
+        self,
+        given: Given,
+        version: Version | None = None,
+        *,
+        session: Hashable = None,
+        namespace: Hashable = None,
+        ends: Sequence[int] = (),
+    ) -> Hold:
+        """Store a sequence from its beginning; it is held until `release`.
+
+        `version`: the weights in use, for `collect`. `ends`: after how many bytes of the text each token
+        ends, where somebody knows. Raises StoreFull, and ValueError for text without tokens or tokens
+        without text.
+        """
+        if not given.ids or not given.text:
+            raise ValueError("there must be a text and its tokens")
+        known = self._known(given, namespace)
+        self._latest = None
+        hold = Hold(self._lock(Match(known.node, known.strides)), known.tokens)
+        rest = given.rest(known.tokens, known.text)
+        hold = self.extend(hold, rest, version, session=session, ends=_rest_of(ends, known))
+        end = Reached(hold.node, hold.node.end, len(given.text), hold.tokens)
+        self._latest = namespace, given, end
+        return hold
+
+    def extend(
+        self,
+        hold: Hold,
+        given: Given,
+        version: Version | None = None,
+        *,
+        session: Hashable = None,
+        ends: Sequence[int] = (),
+    ) -> Hold:
+        """Continue a held path; the hold moves to the new end, and `hold` itself is of no use any more.
+
+        Raises StoreFull; the path is then released.
+        """
+        self.versions.meet(version)
+        node = hold.node
+        if given.ids:
+            node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens))
+        self._mark(node, version if version is not None else self.versions.latest)
+        if session is not None:
+            self._remember(session, node)
+        return Hold(node, hold.tokens + len(given.ids))
+
+    def collect(self, current: Version, k: int) -> int:
+        """Remove what no weights newer than `k` versions before `current` have used; how many nodes went.
+
+        What is held stays, and what leads to it.
+        """
+        old = [node for node in self._tree.nodes() if self.versions.age(node.payload.used, current) >= k]
+        gone = 0
+        for node in reversed(old):
+            if not node.pins and not node.children:
+                self._forget(self._tree.remove(node))
+                gone += 1
+        return gone
+
+    def remove(self, text: str, *, namespace: Hashable = None) -> int:
+        """Remove the tokens behind which no text but `text` ends, and all below; how many tokens went.
+
+        Raises ValueError if some of them are held; 0 if no record ends exactly there.
+        """
+        raw = text.encode("utf-8", "surrogatepass")
+        gone = 0
+        for reached in self._longest(raw, namespace):
+            node = behind_hidden(reached).node
+            if reached.text == len(raw) and reached.strides and node.attached:
+                runs = self._tree.remove(node)
+                self._forget(runs)
+                gone += sum(run.tokens for run in runs)
+        return gone
+
+    def clear(self) -> None:
+        """Forget everything. Raises ValueError if something is held."""
+        self._forget(self._tree.clear())
+        self._pieces = Pieces()
+        self._sessions.clear()
+
+    def forget_session(self, session: Hashable) -> None:
+        """Forget which path `session` took; the path itself stays until it is evicted."""
+        self._sessions.pop(session, None)
+
+    def __str__(self) -> str:
+        return str(self._tree)
+
+    def check(self) -> None:
+        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        self._tree.check()
+        tokens = total = 0
+        for node in self._tree.nodes():
+            run, parent = node.payload, node.parent
+            run.check(node.size)
+            chunks = sum(is_chunk(node.key, at) for at in range(node.size))
+            assert run.chunks == chunks, "an edge has another number of chunks than it says"
+            assert len(unpack(node.key)) == 4 * run.tokens, "an edge has another number of tokens"
+            assert parent is not None
+            if not isinstance(parent, Root):
+                assert parent.payload.clock >= run.clock, "a node was used later than its parent"
+            assert node in self._pieces.children(parent, run.text, 0), "an edge is not found by its text"
+            tokens += run.tokens
+            total += run.nbytes
+        assert tokens == self.tokens, f"{self.tokens} tokens were counted, {tokens} are there"
+        assert total <= self._run_bytes, f"{self._run_bytes} bytes were counted, {total} are there"
+        if not self._tree.locked_size:
+            assert self.max_bytes is None or self.nbytes <= self.max_bytes, "too many bytes are used"
+            assert self.max_tokens is None or self.tokens <= self.max_tokens, "there are too many tokens"
+
+    def _root(self, namespace: Hashable) -> Reached:
+        return Reached(self._tree.match(b"", namespace, touch=False).node, 0, 0, 0)
+
+    def _longest(self, text: bytes, namespace: Hashable) -> list[Reached]:
+        """The positions to which most of `text` leads; several where it was recorded in several ways."""
+        best: list[Reached] = []
+        for reached in walk(self._root(namespace), text, self._pieces):
+            if not best or reached.text > best[0].text:
+                best = [reached]
+            elif reached.text == best[0].text:
+                above = [other for other in best if leads_to(other, reached)]
+                if not above:
+                    best.append(reached)
+                elif reached.text < len(text):  # behind tokens that the text leaves out
+                    best = [reached if other is above[0] else other for other in best]
+        return best
+
+    def _on_path_of(self, session: Hashable, best: list[Reached]) -> Reached | None:
+        last = self._sessions.get(session) if session is not None else None
+        if last is None or not last.attached:
+            return None
+        path = set(last.path())
+        return next((reached for reached in best if reached.node in path), None)
+
+    def _known(self, given: Given, namespace: Hashable) -> Reached:
+        """The last node whose text, tokens and records `given` begins with."""
+        if self._latest is not None:
+            where, latest, end = self._latest
+            if where == namespace and end.node.attached and given.goes_on_from(latest):
+                return end
+        ids = PackedIds(given.ids)
+
+        def fits(node: Place, at: int) -> bool:
+            run = node.payload
+            return ids.lead_through(node, at) and given.agrees(run, run.tokens, at) == run.tokens
+
+        known = self._root(namespace)
+        for reached in walk(known, given.text, self._pieces, fits):
+            if reached.tokens > known.tokens:
+                known = reached
+        return known
+
+    def _lay(self, node: Place, stretch: Stretch) -> Place:
+        """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFull."""
+        at = 0
+        while at < len(stretch):
+            first = stretch.stride(at)
+            for number in range(MOST_VARIANTS):
+                stride = variant(first, number)
+                child = node.children.get(stride)
+                if child is None:
+                    key = stride + stretch.key[(at + 1) * STRIDE :]
+                    return self._grow(node, key, stretch.run.split(at)[1] if at else stretch.run)
+                if same := stretch.in_common(child, at):
+                    break
+            else:
+                self._tree.unlock(node)
+                raise StoreFull(f"the same tokens have {MOST_VARIANTS} records, which is all there can be")
+            below = self._lock(Match(child, child.start + same))
+            self._tree.unlock(node)
+            node, at = below, at + same
+        return node
+
+    def _grow(self, node: Place, key: bytes, run: Run) -> Place:
+        """Add what is new below the locked `node`; the lock moves to its end. Raises StoreFull."""
+        tree = self._tree
+        try:
+            self._make_room(run.tokens, run.nbytes + PER_NODE)
+        except StoreFull:
+            tree.unlock(node)
+            raise
+        lengthens = not isinstance(node, Root) and node.payload.goes_on_with(run, _LONGEST_EDGE)
+        if not lengthens:
+            tree.lock(node)  # what is locked twice gets a child
+        before = node.payload.nbytes if lengthens and not node.children and node.pins == 1 else 0
+        grown: Place = tree.grow(node, key, run).node
+        if not lengthens:
+            tree.unlock(node)
+        self.tokens += run.tokens
+        self._run_bytes += grown.payload.nbytes - before
+        self._pieces.learn(grown)
+        return grown
+
+    def _lock(self, where: Match[bytes, Run]) -> Place:
+        """Lock; where that cuts an edge, its lower part has to be found from now on."""
+        cuts = where.inside > 0
+        before = where.node.payload.nbytes if cuts else 0
+        locked: Place = self._tree.lock(where)
+        if cuts:
+            (lower,) = locked.children.values()
+            self._pieces.learn(lower)
+            self._run_bytes += locked.payload.nbytes + lower.payload.nbytes - before
+        return locked
+
+    def _make_room(self, tokens: int, size: int) -> None:
+        """Evict until so much more fits. Raises StoreFull if what is held leaves no room."""
+        while True:
+            over = 0
+            if self.max_tokens is not None:
+                over = self.tokens + tokens - self.max_tokens
+            if self.max_bytes is not None and self.nbytes + size > self.max_bytes:
+                over = max(over, (self.nbytes + size - self.max_bytes) // 16 + 1)
+            if over <= 0:
+                return
+            freed = self._tree.evict(over)
+            if not freed:
+                raise StoreFull("all that is stored is held: collect sessions, or give the store more room")
+            self._forget(freed)
+
+    def _forget(self, runs: list[Run]) -> None:
+        self.tokens -= sum(run.tokens for run in runs)
+        self._run_bytes -= sum(run.nbytes for run in runs)
+        if not len(self._tree):
+            self._run_bytes = 0  # cuts between two spans leave a little counted that is not there
+
+    def _mark(self, node: Place, version: Version | None) -> None:
+        """Note a use of the path to `node`, with these weights."""
+        self._clock += 1
+        while node.parent is not None:
+            run = node.payload
+            run.clock = self._clock
+            if version is not None and run.used != version and self.versions.age(run.used, version) > 0:
+                run.used = version
+            node = node.parent
+
+    def _remember(self, session: Hashable, node: Place) -> None:
+        self._sessions[session] = node
+        self._sessions.move_to_end(session)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+
+def _match(of: Found | Hold) -> Match[bytes, Run]:
+    if isinstance(of, Hold):
+        return Match(of.node, of.node.end)
+    return Match(of.place.node, of.place.strides)
+
+
+def _rest_of(ends: Sequence[int], known: Reached) -> Sequence[int]:
+    return [end - known.text for end in ends[known.tokens :]]

@@ -1,0 +1,85 @@
+"""How tokens become keys of the radix tree.
+
+A stride is six bytes, the token's id and its kind, little-endian::
+
+    | id, 4 bytes | variant, 14 bits | inside, 1 bit | chunk, 1 bit |
+
+variant  0, or a number that tells apart tokens of one id with different records: an answer sampled twice.
+inside   no text is known to end behind this token: it stands in a run whose tokens cannot be decoded singly.
+chunk    no token at all but 16 bytes of text, and `id` their checksum. Such a run's text comes before its
+         tokens, in chunks, so that it can be found, and shared up to a chunk, like any other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import compress
+from zlib import crc32
+
+STRIDE = 6
+CHUNK = 16
+"""Bytes of text in a chunk; the last one of a run may have fewer."""
+MOST_VARIANTS = 2**14
+
+_INSIDE, _CHUNK = 0x40, 0x80
+
+
+def token_ids(ids: Sequence[int]) -> array[int]:
+    """As unsigned 32-bit numbers. Raises ValueError for what is no token id."""
+    if isinstance(ids, array) and ids.typecode == "I":
+        return ids
+    try:
+        return array("I", ids)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"not token ids: {error}") from None
+
+
+def pack(ids: array[int]) -> bytes:
+    """Strides of tokens whose text is known one by one."""
+    raw = ids.tobytes()
+    key = bytearray(len(ids) * STRIDE)
+    for place in range(4):
+        key[place::STRIDE] = raw[place::4]
+    return bytes(key)
+
+
+def pack_indivisible(ids: array[int], text: bytes) -> bytes:
+    """Strides of tokens of which only the whole text is known: the text in chunks, then the tokens."""
+    chunks = b"".join(chunk_stride(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK))
+    key = bytearray(pack(ids))
+    key[STRIDE - 1 : -1 : STRIDE] = bytes([_INSIDE]) * (len(ids) - 1)
+    return chunks + bytes(key)
+
+
+def unpack(key: bytes) -> bytes:
+    """The token ids of a key as unsigned 32-bit numbers; chunks are left out."""
+    kinds = key[STRIDE - 1 :: STRIDE]
+    planes = [key[place::STRIDE] for place in range(4)]
+    if kinds and max(kinds) >= _CHUNK:
+        tokens = [kind < _CHUNK for kind in kinds]
+        planes = [bytes(compress(plane, tokens)) for plane in planes]
+    raw = bytearray(4 * len(planes[0]))
+    for place, plane in enumerate(planes):
+        raw[place::4] = plane
+    return bytes(raw)
+
+
+def chunk_stride(text: bytes) -> bytes:
+    """The stride of a chunk."""
+    return crc32(text).to_bytes(4, "little") + bytes([0, _CHUNK])
+
+
+def is_chunk(key: bytes, at: int) -> bool:
+    """Is the stride number `at` a chunk of text?"""
+    return key[at * STRIDE + STRIDE - 1] >= _CHUNK
+
+
+def is_boundary(key: bytes, at: int) -> bool:
+    """Does a token end behind the first `at` strides whose text is known?"""
+    return key[at * STRIDE - 1] < _INSIDE
+
+
+def variant(stride: bytes, number: int) -> bytes:
+    """The same stride as a variant of it."""
+    return stride[:4] + bytes([number & 0xFF, stride[5] | number >> 8])

@@ -1,0 +1,264 @@
+"""The published interface of Slime's radix tree, upon the store."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
+from typing import Any
+
+from radixway.trajectories.foreign import Encoder, adopt
+from radixway.trajectories.given import Given
+from radixway.trajectories.reading import step_back
+from radixway.trajectories.records import Label, Trajectory, Version, join_spans
+from radixway.trajectories.seam import tokens_that_stay
+from radixway.trajectories.store import Found, StoreFull, TrajectoryStore
+
+
+class MatchResult:
+    """The longest beginning of a text whose tokens are known; lists are per token."""
+
+    def __init__(self, text: str, found: Found, known: Trajectory) -> None:
+        raw = text.encode("utf-8", "surrogatepass")
+        self.matched_prefix = raw[: found.text].decode("utf-8", "surrogatepass")
+        self.remaining_string = text[len(self.matched_prefix) :]
+        self.last_node = found.place.node
+        self.ambiguous = found.ambiguous
+        """Several records begin like this; this is the one used last."""
+        self.trajectory = known
+
+    @cached_property
+    def token_ids(self) -> list[int]:
+        """Their ids."""
+        return self.trajectory.ids.tolist()
+
+    @cached_property
+    def logp(self) -> list[float]:
+        """Their log-probabilities, 0.0 where there is none."""
+        return self.trajectory.logprobs.tolist()
+
+    @cached_property
+    def loss_mask(self) -> list[int]:
+        """1 for each token that the model made."""
+        return self.trajectory.mask
+
+    @cached_property
+    def generation_versions(self) -> list[Version | None]:
+        """Which weights made each; None for tokens of a prompt."""
+        return self.trajectory.versions
+
+    def __repr__(self) -> str:
+        tokens = len(self.trajectory.ids)
+        return f"<{tokens} tokens for {self.matched_prefix!r}, then {self.remaining_string!r}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A whole text's tokens, and what they are worth as training data."""
+
+    trajectory: Trajectory
+    known: int
+    """Tokens, from the beginning, that come from a record; the rest was made from text just now."""
+
+    @property
+    def coverage(self) -> float:
+        """The share of the tokens that come from a record."""
+        return self.known / len(self.trajectory.ids) if self.trajectory.ids else 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Were these the very tokens that the sampler saw and made, and is it sure whose?"""
+        return bool(self.known) and self.known == len(self.trajectory.ids) and not self.trajectory.ambiguous
+
+
+class StringRadixTrie:
+    """Text → tokens, log-probabilities, loss mask. May be used from several threads.
+
+    `max_cache_size` counts tokens and `max_bytes` memory; both are hard. `gc_threshold_k`: what no weights
+    newer than so many versions have used is removed by `gc_by_weight_version`, and when room is needed.
+    `tokenizer`: Radixway's, one of `tokenizers` or `transformers`, or anything with `encode` and `decode`.
+    """
+
+    def __init__(
+        self,
+        max_cache_size: int | None = 10_000,
+        gc_threshold_k: int = 5,
+        tokenizer: Any = None,
+        verbose: bool = False,
+        *,
+        max_bytes: int | None = None,
+    ) -> None:
+        for name, value in (("max_cache_size", max_cache_size), ("max_bytes", max_bytes)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if gc_threshold_k < 1:
+            raise ValueError(f"gc_threshold_k must be at least 1, not {gc_threshold_k}")
+        self.tokenizer = tokenizer
+        self.gc_threshold_k = gc_threshold_k
+        self.verbose = verbose
+        self.cache_hits = 0
+        self.cache_misses = 0
+        self._encoder: Encoder | None = None if tokenizer is None else adopt(tokenizer)
+        self.store = TrajectoryStore(self._encoder, max_bytes=max_bytes, max_tokens=max_cache_size)
+        self._lock = RLock()
+
+    @property
+    def max_cache_size(self) -> int | None:
+        """The most tokens there can be."""
+        return self.store.max_tokens
+
+    @property
+    def cur_cache_size(self) -> int:
+        """Tokens there are."""
+        return self.store.tokens
+
+    def insert(
+        self,
+        text: str,
+        token_ids: Sequence[int],
+        logp: Sequence[float] | None = None,
+        loss_mask: Sequence[int] | None = None,
+        weight_version: Version | None = None,
+        *,
+        offsets: Sequence[int] | None = None,
+        session: Hashable = None,
+    ) -> bool:
+        """Store a text's tokens; those with loss mask 1 were sampled, by `weight_version` if they are new.
+
+        `offsets`: at which character of `text` each token ends, if the tokenizer cannot tell. False if
+        nothing was stored: empty, lengths that do not fit, or no room beside what is held. Raises ValueError
+        for ids or log-probabilities that are none.
+        """
+        if not text or not len(token_ids):
+            return False
+        if any(each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, offsets)):
+            return False
+        raw = text.encode("utf-8", "surrogatepass")
+        given = Given.masked(token_ids, raw, logp, loss_mask, weight_version)
+        ends = () if offsets is None else _byte_offsets(text, offsets)
+        with self._lock:
+            self._collect_if_full(len(token_ids), weight_version)
+            try:
+                hold = self.store.insert(given, weight_version, session=session, ends=ends)
+            except StoreFull:
+                return False
+            self.store.release(hold)
+        return True
+
+    def find_longest_prefix(self, text: str, *, session: Hashable = None) -> MatchResult:
+        """The longest beginning of `text` whose tokens are known."""
+        with self._lock:
+            found = self.store.find(text, session)
+            self._count(found)
+            return MatchResult(text, found, self.store.trajectory(found))
+
+    def retrieve(self, text: str, *, session: Hashable = None) -> Retrieved:
+        """The tokens of all of `text`; what is not known of it is made by the tokenizer, and says so.
+
+        Raises ValueError where that would need a tokenizer and there is none.
+        """
+        with self._lock:
+            found = self.store.find(text, session, whole=True)
+            self._count(found)
+            return retrieved(self.store, text, found, self._encoder)
+
+    def retrieve_from_text(
+        self, text: str, return_logprob: bool = True
+    ) -> tuple[list[int], list[float], list[int]]:
+        """Token ids, log-probabilities (zeros unless `return_logprob`) and loss mask of all of `text`.
+
+        Raises ValueError for an empty text, or where a tokenizer is needed and there is none.
+        """
+        if not text:
+            raise ValueError("the text is empty")
+        told = self.retrieve(text).trajectory
+        logp = told.logprobs.tolist() if return_logprob else [0.0] * len(told.ids)
+        return told.ids.tolist(), logp, told.mask
+
+    def gc_by_weight_version(self, current_weight_version: Version) -> int:
+        """Remove what was last used with weights of `gc_threshold_k` versions ago; how many nodes went."""
+        with self._lock:
+            return self.store.collect(current_weight_version, self.gc_threshold_k)
+
+    def remove(self, text: str) -> bool:
+        """Remove what ends with `text` and all that goes on from it. False if nothing ends there."""
+        with self._lock:
+            return self.store.remove(text) > 0
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self.store.clear()
+            self.cache_hits = self.cache_misses = 0
+
+    def get_stats(self) -> dict[str, Any]:
+        """What `/metrics` shows under `cache`. Hits and misses count lookups."""
+        with self._lock:
+            lookups = self.cache_hits + self.cache_misses
+            return {
+                "total_entries": len(self.store),
+                "cache_hits": self.cache_hits,
+                "cache_misses": self.cache_misses,
+                "hit_rate": self.cache_hits / lookups if lookups else 0.0,
+                "cur_cache_size": self.store.tokens,
+                "max_cache_size": self.store.max_tokens,
+                "cache_size_mb": self.store.nbytes / 2**20,
+                "max_bytes": self.store.max_bytes,
+                "gc_threshold_k": self.gc_threshold_k,
+            }
+
+    def pretty_print(self) -> str:
+        """The tree, drawn."""
+        with self._lock:
+            return str(self.store)
+
+    def check(self) -> None:
+        """Assert that everything adds up."""
+        with self._lock:
+            self.store.check()
+
+    def _count(self, found: Found) -> None:
+        if found.tokens:
+            self.cache_hits += 1
+            self.store.use(found)
+        else:
+            self.cache_misses += 1
+
+    def _collect_if_full(self, tokens: int, version: Version | None) -> None:
+        most = self.store.max_tokens
+        if version is not None and most is not None and self.store.tokens + tokens > most:
+            self.store.collect(version, self.gc_threshold_k)
+
+
+def retrieved(store: TrajectoryStore, text: str, found: Found, encoder: Encoder | None) -> Retrieved:
+    """All of `text` as tokens, of which `found` is known. Raises ValueError for want of a tokenizer."""
+    raw = text.encode("utf-8", "surrogatepass")
+    known = store.trajectory(found)
+    if found.text == len(raw):
+        return Retrieved(known, len(known.ids))
+    if encoder is None:
+        raise ValueError("part of this text was never seen, and there is no tokenizer for it")
+    stays = tokens_that_stay(known, encoder)
+    if stays < found.tokens:
+        found = Found(step_back(found.place, stays), found.ambiguous)
+        known = store.trajectory(found)
+    ids = encoder.encode(raw[found.text :].decode("utf-8", "surrogatepass"))
+    count = len(known.ids)
+    known.ids.extend(ids)
+    known.logprobs.extend([0.0] * len(ids))
+    if ids:
+        known.spans = join_spans(known.spans, ((len(ids), Label("retokenized", 0)),))
+    return Retrieved(known, count)
+
+
+def _byte_offsets(text: str, offsets: Sequence[int]) -> list[int]:
+    """Offsets in characters as offsets in UTF-8 bytes; nothing where they do not ascend to the end."""
+    if text.isascii():
+        return list(offsets)
+    ends, start, byte = [], 0, 0
+    for end in offsets:
+        byte += len(text[start:end].encode("utf-8", "surrogatepass"))
+        ends.append(byte)
+        start = end
+    return ends
