@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import anthropic
@@ -283,6 +284,25 @@ async def test_bad_requests_become_the_sdks_own_exceptions():
         error = refused.value.body["error"]
         assert error["type"] == "invalid_request_error"
         assert error["message"].startswith("messages[0].content[1].type: ")
+
+
+async def test_the_sdks_that_block_read_the_same():
+    question = [{"role": "user", "content": "x"}]
+
+    def ask_all(url: str) -> list[str]:
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0) as client:
+            told = [client.chat.completions.create(model="m", messages=question).choices[0].message.content]
+            chunks = client.completions.create(model="m", prompt="x", stream=True)
+            told.append("".join(chunk.choices[0].text for chunk in chunks))
+            with client.responses.stream(model="m", input="x") as stream:
+                told.append(stream.get_final_response().output_text)
+        with anthropic.Anthropic(base_url=url, api_key="unused", max_retries=0) as client:
+            with client.messages.stream(model="m", max_tokens=9, messages=question) as stream:
+                told.append(stream.get_final_text())
+        return told
+
+    async with scripted_model(*[Script(["So ", "be it."])] * 4) as model:
+        assert await asyncio.to_thread(ask_all, model.url) == ["So be it."] * 4
 
 
 async def test_streams_that_break_off_raise_in_the_sdks():

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 _INVALID = "INVALID_JSON"
 """What Anthropic's guide wraps arguments in that are not valid JSON, so that they can be sent back."""
 
 
 def tool_input(arguments: str) -> dict[str, Any]:
     """The arguments as an object. What is cut off or otherwise none is kept as it is under `INVALID_JSON`."""
-    try:
-        given = json.loads(arguments) if arguments.strip() else {}
-    except (ValueError, RecursionError):
+    try:  # not json.loads, which lets pass what JSON cannot say: NaN, half of a surrogate pair
+        given = msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {_INVALID: arguments}
     return given if isinstance(given, dict) else {_INVALID: arguments}
 
