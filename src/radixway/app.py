@@ -25,6 +25,7 @@ from radixway.routing import (
     Selector,
     Tokenizers,
     WeightVersions,
+    WorkerState,
 )
 from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
@@ -194,6 +195,11 @@ class Gateway:
         gauge = self.metrics.gauge
         gauge("radixway_workers_ready", "Workers that can answer", lambda: len(workers.candidates(None)))
         gauge("radixway_workers", "Workers known", lambda: len(workers))
+        gauge(
+            "radixway_workers_stale",
+            "Workers that wait for weights",
+            lambda: sum(worker.state is WorkerState.STALE for worker in workers),
+        )
         gauge(
             "radixway_in_flight",
             "Requests at workers now",

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from radixway.config import WeightsSection, WorkerSection
 from radixway.pipeline import Request
@@ -141,11 +143,58 @@ class TestTheGate:
         assert fleet.states() == ["ready", "ready"]
 
 
+VERSIONS = st.sampled_from(["1", "2", "3", "blue"])
+WORKER = st.integers(0, 2)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("update"), st.none() | VERSIONS, st.sets(WORKER)),
+        st.tuples(st.just("expect"), st.none() | VERSIONS),
+        st.tuples(st.just("probed"), WORKER, st.none() | VERSIONS),
+        st.tuples(st.just("died"), WORKER),
+        st.tuples(st.just("added again"), WORKER),
+        st.tuples(st.just("replied"), WORKER, VERSIONS),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(STEPS, st.booleans())
+def test_whatever_happens_a_ready_worker_that_says_a_version_has_the_expected_one(steps, required):
+    fleet = Fleet("1", "1", None, require_version=required)
+    for step, *said in steps:
+        worker = fleet.workers[said[0]] if step in ("probed", "died", "added again", "replied") else None
+        if step == "update":
+            version, taken = said
+            fleet.update(version, taken, missed=[n for n in range(3) if n not in taken])
+        elif step == "expect":
+            fleet.weights.expect(*said)
+        elif step == "probed":
+            fleet.probed(worker, said[1])
+        elif step == "died":
+            fleet.registry.set_state(worker, WorkerState.DOWN)
+        elif step == "added again":
+            fleet.registry.add(worker.given)
+        elif worker.state is WorkerState.READY:
+            fleet.weights.passed(worker, said[1])
+        expected = fleet.weights.expected
+        for ready in fleet.registry.candidates(None):
+            unknown = ready.weight_version is None and not required
+            assert expected is None or unknown or ready.weight_version == expected
+        fleet.weights.check()
+
+
 class TestReplies:
     def test_a_reply_tells_the_version_of_a_worker_that_says_none(self):
         fleet = Fleet(None)
         fleet.weights.passed(fleet.workers[0], "3")
         assert fleet.workers[0].weight_version == "3"
+
+    def test_a_reply_of_other_weights_has_a_worker_wait_that_says_none_and_took_no_update(self):
+        fleet = Fleet("1", None)
+        fleet.update("2", taken=[0])
+        fleet.weights.passed(fleet.workers[1], "1")
+        assert fleet.states() == ["ready", "stale"]
 
     def test_a_late_reply_of_old_weights_takes_nobody_out_but_has_the_worker_asked(self):
         fleet = Fleet("1")

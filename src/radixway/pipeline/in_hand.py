@@ -25,6 +25,10 @@ class InHand:
                 if not found:
                     del self._requests[name]
 
-    def find(self, name: str) -> tuple[Request, ...]:
-        """Those of that `rid` or request id."""
-        return tuple(self._requests.get(name, ()))
+    def __len__(self) -> int:
+        """Names that something in hand has."""
+        return len(self._requests)
+
+    def find(self, name: str) -> list[Request]:
+        """Those whose `rid` or request id begins with `name`, which is how SGLang finds what to abort."""
+        return [request for own, found in self._requests.items() if own.startswith(name) for request in found]

@@ -105,6 +105,8 @@ class WeightVersions:
             return
         if known is None or (self.expected is None and self.lag(known, version) > 0):
             self._set(worker, version)
+            if worker.state is WorkerState.READY:
+                self.settle(worker)  # it took no update of ours, so the reply is not one from before it
         elif self.expected is not None and version != self._pending:
             self._doubt(worker)
 
@@ -168,6 +170,16 @@ class WeightVersions:
         if current not in self._arrived:
             return inf
         return self._arrived[current] - self._arrived.get(version, -inf)
+
+    def check(self) -> None:
+        """Nobody is a candidate who should wait, and nobody waits without a reason. Raises AssertionError."""
+        for worker in self._registry:
+            if worker.state is WorkerState.READY:
+                assert self.why_stale(worker) is None, worker.name
+            elif worker.state is WorkerState.STALE:
+                assert self.why_stale(worker) == worker.last_error, worker.name
+            assert worker.weight_version is None or worker.weight_version in self._arrived
+        assert list(self._arrived.values()) == sorted(self._arrived.values())
 
     def _lag_of(self, worker: Worker, current: str) -> float:
         return inf if worker.weight_version is None else self.lag(worker.weight_version, current)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from contextlib import suppress
-from math import isfinite
 from typing import Annotated, NamedTuple, Protocol
 
 from msgspec import UNSET, Meta
 
 from radixway.pipeline import (
-    BadRequest,
     DeadlineExceeded,
     GatewayError,
     InHand,
@@ -21,6 +18,7 @@ from radixway.pipeline import (
     Request,
     StreamBroken,
 )
+from radixway.surfaces.headers import obey_own_headers, read_headers
 from radixway.surfaces.hop import TrustedHops
 from radixway.telemetry import Journal, JournalBook, Metrics
 from radixway.web import (
@@ -33,7 +31,6 @@ from radixway.web import (
     Send,
     Via,
     read_body,
-    request_id_of,
 )
 
 log = logging.getLogger(__name__)
@@ -107,7 +104,7 @@ class Exchange:
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id, headers, own = _read_headers(scope["headers"])
+        request_id, headers, own = read_headers(scope["headers"])
         request = Request(
             id=request_id,
             surface=self._surface.name,
@@ -121,7 +118,7 @@ class Exchange:
         try:
             await self._read(request, scope, receive)
             if own:
-                _obey(request, own)
+                obey_own_headers(request, own)
             self._in_hand.begin(request)
             watch.watch(receive)
             await sent.send_reply(await self._pipeline(request))
@@ -241,75 +238,6 @@ class _Sent:
     async def _end(self, body: bytes) -> None:
         self.ended = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-# Believed only from a trusted hop, or about a connection that ends here.
-_STRIPPED = (
-    b"x-forwarded-",
-    b"x-real-ip",
-    b"x-request-id",
-    b"x-tenant-id",
-    b"x-vsr-",
-    b"x-radixway-",
-    b"x-worker-",
-    b"x-prefill-",
-)
-# What a client would rather not show to whoever runs a worker.
-_CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
-_OWN = frozenset({b"x-radixway-ttft-ms", b"x-radixway-max-staleness", b"x-radixway-min-weight-version"})
-"""What any client may say to the gateway, and workers are not told."""
-_PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
-
-
-def _read_headers(
-    raw: list[tuple[bytes, bytes]],
-) -> tuple[str, tuple[tuple[bytes, bytes], ...], dict[bytes, bytes]]:
-    """The request's id (the client's, or a fresh one), the headers that travel on to the worker, and those
-    that are for the gateway itself.
-    """
-    given: bytes | None = None
-    own = {}
-    passed = []
-    for header in raw:
-        name, value = header
-        if name in _PASSED:
-            passed.append(header)
-        elif name[:2] == b"x-":
-            if name == b"x-request-id":
-                given = value
-            elif name in _OWN:
-                own[name] = value
-            elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
-                passed.append(header)
-    return request_id_of(given), tuple(passed), own
-
-
-def _obey(request: Request, own: dict[bytes, bytes]) -> None:
-    """Do what the client's headers for the gateway say. Raises BadRequest naming the header at fault."""
-    if (ttft_ms := own.get(b"x-radixway-ttft-ms")) is not None:
-        request.ttft_s = _seconds(ttft_ms)
-    if (staleness := own.get(b"x-radixway-max-staleness")) is not None:
-        if not staleness.isdigit() or len(staleness) > 9:
-            message = "x-radixway-max-staleness must be a whole number of versions, 0 or more"
-            raise BadRequest(message, param="x-radixway-max-staleness")
-        request.max_staleness = int(staleness)
-    if (version := own.get(b"x-radixway-min-weight-version")) is not None:
-        if not 0 < len(version) <= 256:
-            message = "x-radixway-min-weight-version must be a version of 1 to 256 characters"
-            raise BadRequest(message, param="x-radixway-min-weight-version")
-        request.min_weight_version = version.decode(errors="replace")
-
-
-def _seconds(milliseconds: bytes) -> float:
-    """Raises BadRequest naming the header."""
-    try:
-        number = float(milliseconds)
-    except ValueError:
-        number = 0.0
-    if not (isfinite(number) and number > 0):
-        message = "x-radixway-ttft-ms must be a number of milliseconds above 0"
-        raise BadRequest(message, param="x-radixway-ttft-ms")
-    return number / 1e3
 
 
 def _path_of(scope: Scope) -> str:
