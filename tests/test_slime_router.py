@@ -5,13 +5,17 @@ import os
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 
+import radixway.bundled
+from engine_process import engine_process
 from radixway.cli.several_values import repeat_options
 from scripted_worker import scripted_worker
 
+GUIDE = Path(radixway.bundled.__file__).parent / "guide"
 MINE = """
 from starlette.middleware.base import BaseHTTPMiddleware
 
@@ -105,6 +109,25 @@ async def test_the_guides_command_line_and_calls(tmp_path):
             async with client.post(url + "/add_worker") as response:
                 assert response.status == 400
                 assert "url" in (await response.json())["error"]["message"]
+
+
+async def test_the_guides_quick_start_with_a_real_engine(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    paths = ("--slime-router-middleware-paths", "mine.Inner")
+    with engine_process() as (engine, _):
+        async with slime_router("--hf-checkpoint", str(GUIDE), *paths, cwd=tmp_path) as (url, client):
+            async with client.post(url + "/add_worker", params={"url": engine}) as response:
+                assert (await response.json())["worker_urls"] == {engine: 0}
+            sampling = {"max_new_tokens": 8, "temperature": 0.8}
+            body = {"text": "你好,请介绍一下机器学习", "sampling_params": sampling, "return_logprob": True}
+            async with client.post(url + "/generate", json=body) as response:
+                told = await response.json()
+                assert (response.status, response.headers["x-order"]) == (200, "inner")
+            logprobs = told["meta_info"]["output_token_logprobs"]
+            assert told["output_ids"] == [entry[1] for entry in logprobs]
+            assert told["meta_info"]["finish_reason"]["type"] in ("length", "stop")
+            async with client.get(url + "/metrics") as response:
+                assert (await response.json())["router"]["total_in_flight"] == 0
 
 
 async def test_serve_takes_middleware_paths_too(tmp_path):

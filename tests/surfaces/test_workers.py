@@ -37,6 +37,20 @@ async def test_a_worker_that_is_not_there_yet_is_added_all_the_same():
         assert (status, told["worker_urls"]) == (200, {"http://127.0.0.1:9": 0})
 
 
+async def test_slimes_worker_type_is_the_role():
+    async with running_gateway() as gateway:
+        fields = {"url": "http://127.0.0.1:9", "worker_type": "prefill", "bootstrap_port": "8998"}
+        async with gateway.client.post(gateway.url + "/add_worker", params=fields) as response:
+            assert response.status == 200
+        given = gateway.gateway.registry.get("http://127.0.0.1:9").given
+        assert (given.role, given.disaggregation.dialect) == ("prefill", "sglang")
+        assert given.disaggregation.bootstrap_port == 8998
+        status, told, _ = await gateway.post("/add_worker", {**fields, "worker_type": "king"})
+        assert (status, told["error"]["param"]) == (400, "worker_type")
+        regular = {"url": "http://127.0.0.1:10", "worker_type": "regular"}
+        assert (await gateway.post("/add_worker", regular))[0] == 200
+
+
 async def test_a_removed_worker_gets_nothing_more():
     async with scripted_worker() as worker, running_gateway(worker.url) as gateway:
         status, told, _ = await gateway.post("/remove_worker", {"url": worker.url + "/"})

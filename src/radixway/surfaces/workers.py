@@ -80,6 +80,7 @@ async def _read_fields(request: Request) -> dict[str, Any]:
 def _read_worker(fields: dict[str, Any]) -> WorkerSection:
     if isinstance(fields.get("models"), str):  # a query can only carry text
         fields["models"] = [name for name in fields["models"].split(",") if name]
+    _read_worker_type(fields)
     known = {name: value for name, value in fields.items() if name in WorkerSection.model_fields}
     try:
         return WorkerSection.model_validate(known)
@@ -87,6 +88,17 @@ def _read_worker(fields: dict[str, Any]) -> WorkerSection:
         mistake = error.errors()[0]
         field = ".".join(str(part) for part in mistake["loc"])
         raise BadRequest(f"{field}: {mistake['msg'].removeprefix('Value error, ')}", param=field) from None
+
+
+def _read_worker_type(fields: dict[str, Any]) -> None:
+    """Slime's `worker_type` and `bootstrap_port` are our `role` and `disaggregation`."""
+    kind = fields.get("worker_type") or "regular"
+    if kind not in ("regular", "prefill", "decode"):
+        raise BadRequest("worker_type is regular, prefill or decode", param="worker_type")
+    if kind != "regular":
+        port = {"bootstrap_port": fields["bootstrap_port"]} if fields.get("bootstrap_port") else {}
+        fields.setdefault("role", kind)
+        fields.setdefault("disaggregation", {"dialect": "sglang"} | port)
 
 
 def _find(registry: Registry, fields: dict[str, Any]) -> Worker:
