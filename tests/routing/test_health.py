@@ -103,3 +103,22 @@ async def test_a_removed_worker_is_watched_no_longer(ward):
     ward.registry.remove("http://a")
     ward.monitor.suspect(worker, gone=True)
     assert not ward.monitor._tasks
+
+
+async def test_a_worker_added_again_is_asked_for_its_version_however_the_probes_fall(ward):
+    ward.probe.findings = Findings(models=("m",), weight_version="2")
+    worker = ward.registry.add(WorkerSection(url="http://a"))
+    await examine(ward, worker)
+    ward.weights.expect("2")
+    old, new = ward.probe.describe, Findings(models=("m",), weight_version="1")
+
+    async def restarted_meanwhile(asked):
+        found = await old(asked)
+        ward.registry.add(WorkerSection(url="http://a"))
+        ward.probe.describe, ward.probe.findings = old, new
+        return found
+
+    ward.probe.describe = restarted_meanwhile
+    await ward.monitor.examine(worker, describe=True)
+    await examine(ward, worker)
+    assert (worker.state, worker.weight_version) == (WorkerState.STALE, "1")

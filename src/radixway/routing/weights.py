@@ -208,6 +208,7 @@ class WeightVersions:
         """Whoever adds a worker again may have restarted it, faster than probes would notice."""
         if self.expected is not None and self._config.gate and worker.state is WorkerState.READY:
             self._registry.set_state(worker, WorkerState.JOINING)
+            self._doubt(worker)  # a probe may be under way that asked whoever was there before
 
 
 def read_version(value: object) -> str | None:
