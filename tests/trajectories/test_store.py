@@ -18,8 +18,9 @@ SPECIAL = PIECES.index(b"<s>")
 class Pieces:
     """A tokenizer of ten tokens that spell many texts in many ways."""
 
-    token_bytes = dict(enumerate(PIECES))
-    special_ids = frozenset({SPECIAL})
+    def __init__(self) -> None:
+        self.token_bytes = dict(enumerate(PIECES))
+        self.special_ids = frozenset({SPECIAL})
 
 
 @dataclass

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-_WIDEST = 255
-"""Bytes of one token that a width can say."""
-
 _incremental = getincrementaldecoder("utf-8")
 
 
@@ -45,26 +42,16 @@ def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> 
     A text may lack special tokens, anywhere, and what follows the beginning of a stop string, at its end.
     `first`: the text begins a sequence, where some tokenizers drop a space.
     """
-    token_bytes = decoder.token_bytes
-    pieces = [token_bytes[token_id] for token_id in ids]
+    pieces = list(map(decoder.token_bytes.__getitem__, ids))
     if first and pieces and pieces[0].startswith(b" ") and not text.startswith(b" "):
         pieces[0] = pieces[0][1:]
-    if pieces and max(map(len, pieces)) > _WIDEST:
+    try:
+        widths = bytes(map(len, pieces))
+    except ValueError:  # more than a byte can say
         return None
     if b"".join(pieces) == text:
-        return Aligned(text, bytes(map(len, pieces)), [])
+        return Aligned(text, widths, [])
     return _with_gaps(text, ids, pieces, decoder.special_ids) or _with_replacements(text, pieces)
-
-
-def align_offsets(text: str, ends: Sequence[int]) -> Aligned | None:
-    """From the character at which each token ends; None if they do not lead to the end of the text."""
-    starts = (0, *ends)
-    if not ends or ends[-1] != len(text) or any(a > b for a, b in zip(starts, ends, strict=False)):
-        return None
-    pieces = [text[a:b].encode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=False)]
-    if max(map(len, pieces)) > _WIDEST:
-        return None
-    return Aligned(b"".join(pieces), bytes(map(len, pieces)), [])
 
 
 def _with_gaps(

@@ -102,8 +102,7 @@ class Given:
         """A label for every token, those at the places in `hidden` being hidden."""
         spans = self.spans
         if spans is None:
-            prompt, made = Label("prompt", 0), Label("sampled", 1, self.version)
-            spans = spans_of([made if one else prompt for one in self.sampled])
+            spans = _spans_of_mask(self.sampled, self.version)
         if hidden:
             labels = [label for (end, label), start in _with_starts(spans) for _ in range(start, end)]
             for place in hidden:
@@ -162,11 +161,23 @@ class PackedIds:
         edge = node.key
         if self.key.startswith(edge, at * STRIDE):
             return True
-        if not node.payload.chunks and edge[:4] != self.key[at * STRIDE : at * STRIDE + 4]:
+        chunks = node.payload.chunks
+        if not chunks and edge[:4] != self.key[at * STRIDE : at * STRIDE + 4]:
             return False
         if self._raw is None:
             self._raw = self._ids.tobytes()
-        return self._raw.startswith(unpack(edge), 4 * at)
+        return self._raw.startswith(unpack(edge[chunks * STRIDE :]), 4 * at)
+
+
+def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
+    labels = Label("prompt", 0), Label("sampled", 1, version)
+    spans, end = [], 0
+    while end < len(mask):
+        one = mask[end]
+        change = mask.find(1 - one, end)
+        end = change if change >= 0 else len(mask)
+        spans.append((end, labels[one]))
+    return tuple(spans)
 
 
 def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:

@@ -1,9 +1,9 @@
-"""Making edges: a stretch of tokens, cut at its tokens or laid down whole, and what of it is there already."""
+"""Making edges of stretches of tokens, cut at their tokens or laid whole; what of them is there already."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from radixway.radix import common_prefix
 from radixway.trajectories.alignment import Aligned, Decoder, align
@@ -52,7 +52,7 @@ class Stretch:
     def _same_text(self, run: Run, count: int, at: int) -> int:
         mine, theirs = self.run.widths[at : at + count], run.widths[:count]
         if mine != theirs:
-            count = len(commonprefix([mine, theirs]))
+            count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine, theirs, strict=True)))
         begin, size = sum(self.run.widths[:at]), sum(theirs[:count])
         while count and self.run.text[begin : begin + size] != run.text[:size]:
             count -= 1
@@ -96,7 +96,7 @@ def _indivisible(given: Given) -> tuple[bytes, Run]:
 
 
 def _shared(edge: bytes, key: bytes, at: int, most: int) -> int:
-    """Strides after the first, of `most` with it, that `edge` and `key` from the stride `at` have in common."""
+    """Strides behind the first, `most` with it, that `edge` and `key` from stride `at` have in common."""
     edge, begin = edge[STRIDE : most * STRIDE], (at + 1) * STRIDE
     if key.startswith(edge, begin):
         return most - 1

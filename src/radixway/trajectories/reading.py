@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from radixway.radix import Match
 from radixway.trajectories.records import Label, Trajectory
 from radixway.trajectories.run import Run
-from radixway.trajectories.strides import unpack
+from radixway.trajectories.strides import STRIDE, unpack
 from radixway.trajectories.walk import Place, Reached, after_hidden
 
 
@@ -36,8 +36,8 @@ def read(place: Match[bytes, Run]) -> Trajectory:
 
 def read_ids(place: Match[bytes, Run]) -> array[int]:
     """The ids alone."""
-    width = 6
-    return array("I", unpack(b"".join(node.key[: strides * width] for node, strides in _edges(place))))
+    keys = [node.key[node.payload.chunks * STRIDE : strides * STRIDE] for node, strides in _edges(place)]
+    return array("I", unpack(b"".join(keys)))
 
 
 def behind_hidden(reached: Reached) -> Reached:

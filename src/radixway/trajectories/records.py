@@ -12,7 +12,7 @@ Version: TypeAlias = int | str
 """A weight version as its owner writes it: a number, or any text."""
 
 Source: TypeAlias = Literal["sampled", "prompt", "retokenized"]
-"""`sampled`: the model made it. `prompt`: the sampler saw it. `retokenized`: nobody did, it is made up from text."""
+"""`sampled`: the model made it. `prompt`: the sampler saw it. `retokenized`: made from text just now."""
 
 
 class Label(NamedTuple):
@@ -47,12 +47,18 @@ class Trajectory:
     @property
     def mask(self) -> list[int]:
         """The loss mask."""
-        return [label.mask for length, label in lengths(self.spans) for _ in range(length)]
+        mask: list[int] = []
+        for length, label in lengths(self.spans):
+            mask += [label.mask] * length
+        return mask
 
     @property
     def versions(self) -> list[Version | None]:
         """Which weights sampled each token; None for tokens that were not sampled."""
-        return [label.version for length, label in lengths(self.spans) for _ in range(length)]
+        versions: list[Version | None] = []
+        for length, label in lengths(self.spans):
+            versions += [label.version] * length
+        return versions
 
 
 def lengths(spans: Spans) -> Iterable[tuple[int, Label]]:

@@ -6,7 +6,7 @@ A stride is six bytes, the token's id and its kind, little-endian::
 
 variant  0, or a number that tells apart tokens of one id with different records: an answer sampled twice.
 inside   no text is known to end behind this token: it stands in a run whose tokens cannot be decoded singly.
-chunk    no token at all but 16 bytes of text, and `id` their checksum. Such a run's text comes before its
+chunk    no token at all but 32 bytes of text, and `id` their checksum. Such a run's text comes before its
          tokens, in chunks, so that it can be found, and shared up to a chunk, like any other.
 """
 
@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import compress
 from zlib import crc32
 
 STRIDE = 6
-CHUNK = 16
+CHUNK = 32
 """Bytes of text in a chunk; the last one of a run may have fewer."""
 MOST_VARIANTS = 2**14
 
@@ -53,15 +52,10 @@ def pack_indivisible(ids: array[int], text: bytes) -> bytes:
 
 
 def unpack(key: bytes) -> bytes:
-    """The token ids of a key as unsigned 32-bit numbers; chunks are left out."""
-    kinds = key[STRIDE - 1 :: STRIDE]
-    planes = [key[place::STRIDE] for place in range(4)]
-    if kinds and max(kinds) >= _CHUNK:
-        tokens = [kind < _CHUNK for kind in kinds]
-        planes = [bytes(compress(plane, tokens)) for plane in planes]
-    raw = bytearray(4 * len(planes[0]))
-    for place, plane in enumerate(planes):
-        raw[place::4] = plane
+    """The token ids of a key without chunks, as unsigned 32-bit numbers."""
+    raw = bytearray(len(key) // STRIDE * 4)
+    for place in range(4):
+        raw[place::4] = key[place::STRIDE]
     return bytes(raw)
 
 

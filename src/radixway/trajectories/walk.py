@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from radixway.radix import Node, common_prefix
 from radixway.trajectories.run import Run
-from radixway.trajectories.strides import CHUNK, STRIDE, chunk_stride, is_boundary, is_chunk
+from radixway.trajectories.strides import STRIDE, chunk_stride, is_boundary, is_chunk
 
 Place: TypeAlias = Node[bytes, Run]
 
@@ -49,13 +49,14 @@ class Pieces:
         """By first byte, the lengths of the pieces that begin with it."""
         self._hidden: set[bytes] = set()
         """Strides of tokens that texts may leave out."""
-        self._chunks = False
+        self._chunks: set[int] = set()
+        """Lengths of the chunks of text that edges begin with."""
 
     def learn(self, node: Place) -> None:
         """Note how the edge of `node` begins."""
         stride, run = node.key[:STRIDE], node.payload
         if is_chunk(stride, 0):
-            self._chunks = True
+            self._chunks.add(run.widths[0])
             return
         if run.spans[0][1].hidden:
             self._hidden.add(stride)
@@ -79,7 +80,7 @@ class Pieces:
         found += _pick(node, self._strides.get(b""))
         found += [child for child in _pick(node, self._hidden) if child not in found]
         if self._chunks:
-            strides = (chunk_stride(text[at : at + n]) for n in range(min(CHUNK, len(text) - at), 0, -1))
+            strides = (chunk_stride(text[at : at + length]) for length in self._chunks)
             found += [children[stride] for stride in strides if stride in children]
         return found
 
@@ -166,7 +167,7 @@ def _last_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, 
     if most <= done:
         return done
     first = max(bisect_left(ends, ends[most - 1]), done) + 1
-    for strides in (*range(first, most + 1), *range(first - 1, done, -1)):
+    for strides in (*range(first, most + 1), *range(first - 1, max(done, node.payload.chunks), -1)):
         if is_boundary(node.key, strides) and not _within_character(text, base + ends[strides - 1]):
             return strides
     return done
@@ -181,11 +182,9 @@ def _step_back(here: Reached, text: bytes) -> Reached | None:
     """The last position on the edge where a token ends."""
     run = here.node.payload
     strides, at = len(run.widths), here.text
-    while strides:
+    while strides > run.chunks + 1:
         strides -= 1
         at -= run.widths[strides]
-        if not strides:
-            break
         if is_boundary(here.node.key, strides) and not _within_character(text, at):
             tokens = here.tokens - run.tokens + strides - min(run.chunks, strides)
             return Reached(here.node, here.node.start + strides, at, tokens)
