@@ -171,7 +171,8 @@ class Gateway:
         )
         self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
         self._rest.include_router(traffic_routes(self.traffic, access))
-        for section in config.workers:
+        early = [worker.given for worker in self.registry]  # added by a middleware when it was built
+        for section in (*early, *config.workers):
             self.registry.add(section)
         try:
             async with sync.running() if sync is not None else nullcontext():

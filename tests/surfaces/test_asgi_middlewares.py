@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
 from radixway.pipeline import find_class
+from radixway.routing import WorkerState
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -319,6 +320,56 @@ async def test_a_middleware_adds_and_removes_workers_by_url():
             router.add_worker("ftp://x")
         assert router.remove_worker(worker.url + "/")
         assert not router.remove_worker(worker.url)
+
+
+class KnowsItsWorker(BaseHTTPMiddleware):
+    url = ""
+
+    def __init__(self, app, *, router):
+        super().__init__(app)
+        router.add_worker(self.url)
+
+    async def dispatch(self, request, call_next):
+        return await call_next(request)
+
+
+async def test_a_worker_that_a_middleware_adds_while_it_is_built_serves(monkeypatch):
+    async with scripted_worker() as worker:
+        monkeypatch.setattr(find_class(f"{__name__}.KnowsItsWorker"), "url", worker.url)
+        async with running_gateway(**around("KnowsItsWorker")) as gateway:
+            await gateway.until(worker.url, WorkerState.READY)
+            assert (await gateway.chat())[0] == 200
+
+
+class TakesTheFirst(BaseHTTPMiddleware):
+    def __init__(self, app, *, router):
+        super().__init__(app)
+
+    async def dispatch(self, request, call_next):
+        racing = [asyncio.ensure_future(call_next(request)) for _ in range(2)]
+        done, late = await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
+        for task in late:
+            task.cancel()
+        return done.pop().result()
+
+
+async def test_two_calls_at_a_time_have_answers_of_their_own_and_the_one_left_over_is_stopped():
+    async def first_hangs(exchange: Exchange) -> None:
+        if len(worker.requests) == 1:
+            await exchange.until_peer_leaves()
+            hung_up.set()
+        else:
+            await exchange.reply(200, DONE)
+
+    hung_up = asyncio.Event()
+    async with scripted_worker(first_hangs) as worker:
+        async with running_gateway(worker.url, **around("TakesTheFirst")) as gateway:
+            status, told, _ = await gateway.post("/generate", PROMPT)
+            assert (status, told["text"]) == (200, " whole")
+            async with asyncio.timeout(10):
+                await hung_up.wait()
+            assert [request.body for request in worker.requests] == [PROMPT] * 2
+            await nobody_in_flight(gateway)
 
 
 async def test_a_defect_of_a_middleware_is_told_in_the_shape_of_our_errors():
