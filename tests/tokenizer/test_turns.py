@@ -115,6 +115,11 @@ def test_thinking_that_is_switched_off_is_switched_off_for_the_next_answer_too()
     assert appended.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 
+def test_empty_thinking_of_earlier_steps_that_the_template_drops_is_no_hindrance() -> None:
+    appended = after("qwen3_5_think", "Hi<|im_end|>", RESULT, NEXT, history=[QUESTION, call()], tools=TOOLS)
+    assert appended.startswith("\n<|im_start|>user\n<tool_response>\n21\n</tool_response><|im_end|>\n")
+
+
 def test_harmony_keeps_the_sampled_return_token_and_says_that_the_template_shows_another() -> None:
     tokenizer = tokenizer_of("gptoss")
     reply = ids_of(tokenizer, "<|channel|>final<|message|>Hi<|return|>")
@@ -181,6 +186,10 @@ def test_a_template_that_opens_tool_results_only_once_is_refused() -> None:
         ),
         ("<|im_start|>{{ messages[-1].content }}<|im_end|>", "earlier messages otherwise"),
         (
+            "{% for m in messages %}<|im_start|>{{ loop.index }}. {{ m.content }}<|im_end|>{% endfor %}",
+            "new messages otherwise later",
+        ),
+        (
             "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>Answer in verse: {% endif %}",
             "'Answer in verse: '",
@@ -203,6 +212,7 @@ def test_a_template_whose_turns_cannot_be_told_apart_is_refused(source: str, why
         ([QUESTION, ANSWER], [{"role": "wizard", "content": "Hi"}]),
         ([QUESTION, ANSWER], [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]),
         ([QUESTION, ANSWER], [{"content": "no role"}]),
+        ([QUESTION, ANSWER], [{"role": "user", "content": "half a pair \ud83d"}]),
         ([{"content": "no role"}, ANSWER], [{"role": "user", "content": None}]),
     ],
 )

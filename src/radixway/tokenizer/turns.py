@@ -17,7 +17,7 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from radixway.tokenizer.chat_template import Message, TemplateError
+from radixway.tokenizer.chat_template import Message
 from radixway.tokenizer.conversation import knows_developer, render_chat
 from radixway.tokenizer.cuts import Cuts
 from radixway.tokenizer.messages import template_messages
@@ -91,15 +91,17 @@ class TurnRenderer:
         if not history or history[-1].get("role") != "assistant" or not new_messages:
             raise CannotContinue("a conversation goes on with new messages after an answer")
         probe = Probe(self._tokenizer, tools, arguments)
-        mark = unused_mark(new_messages, history[0], history[-1], tools, arguments)
         try:
+            mark = unused_mark(new_messages, history[0], history[-1], tools, arguments)
             new = template_messages(new_messages, knows_developer=knows_developer(self._tokenizer))
             ending = self._ending(probe, history, role_stand_ins(new), mark)
             head = stand_ins(history, mark, arguments_as_text=ending.arguments_as_text)
             tail = after_mark(probe.render([*head, *new]), mark)
-        except TemplateError as error:
+            return self._append(reply_ids, tail, ending, has_calls=bool(calls_of(history[-1])))
+        except CannotContinue:
+            raise
+        except (ValueError, RecursionError) as error:  # TemplateError, text that is not valid Unicode
             raise CannotContinue(str(error)) from error
-        return self._append(reply_ids, tail, ending, has_calls=bool(calls_of(history[-1])))
 
     def _ending(
         self, probe: Probe, history: Sequence[Message], roles: Sequence[Message], mark: str
@@ -147,10 +149,7 @@ class TurnRenderer:
         specials = self._cuts.specials(tail)
         messages_at = len(closing) if tail.startswith(closing) else None
         if has_calls:
-            within = [special for special in specials if special[0] < (messages_at or 0)]
-            after = specials[len(within) : len(within) + 1]
-            stops = [special for special in [*within, *after] if special[1] in self._stops]
-            specials = stops or (within[-1:] if _closes(within, closing) else after)
+            specials = self._ends_of_calls(specials, closing, messages_at)
         elif specials and tail[: specials[0][0]].strip():
             specials = []
         if not specials:
@@ -160,6 +159,21 @@ class TurnRenderer:
             rest = tail[start + len(token) :]
             messages_at = len(tail) - len(rest.lstrip())
         return start, max(start, messages_at)
+
+    def _ends_of_calls(
+        self, specials: list[tuple[int, str]], closing: str, messages_at: int | None
+    ) -> list[tuple[int, str]]:
+        """Of the special tokens after a call's arguments, the one or more that may end the turn, in order.
+
+        Stop tokens of the model where there are any, else the token that `closing` ends in, else the one that
+        new messages begin with.
+        """
+        if messages_at is None:
+            return [special for special in specials if special[1] in self._stops]
+        within = [special for special in specials if special[0] < messages_at]
+        after = specials[len(within) : len(within) + 1]
+        stops = [special for special in [*within, *after] if special[1] in self._stops]
+        return stops or (within[-1:] if _closes(within, closing) else after)
 
     def _already_there(
         self, reply_ids: Sequence[int], turn_end: list[int], closing: str
