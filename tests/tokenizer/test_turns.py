@@ -81,12 +81,17 @@ def test_the_reply_is_ended_where_the_sampler_left_it(name: str, reply: str, app
     assert after(name, reply, NEXT) == appended
 
 
-def test_an_answer_cut_off_by_its_length_says_which_ids_end_it() -> None:
+@pytest.mark.parametrize(
+    ("reply", "boundary"),
+    [("<think>\nWell", "<|im_end|>\n"), ("Well.<|im_end|>", "\n"), ("Well.<|im_end|>\n", "")],
+)
+def test_which_ids_only_end_the_answer_is_said(reply: str, boundary: str) -> None:
     tokenizer = tokenizer_of("qwen3")
     appended = TurnRenderer(tokenizer).continuation(
-        ids_of(tokenizer, "<think>\nWell"), [NEXT], history=[QUESTION, ANSWER]
+        ids_of(tokenizer, reply), [NEXT], history=[QUESTION, ANSWER]
     )
-    assert text_of(tokenizer, appended.ids[: appended.boundary]) == "<|im_end|>\n"
+    assert text_of(tokenizer, appended.ids[: appended.boundary]) == boundary
+    assert text_of(tokenizer, appended.ids[appended.boundary :]).startswith("<|im_start|>user")
 
 
 def test_a_stop_token_that_is_the_next_role_belongs_to_the_message_not_to_the_boundary() -> None:
@@ -116,8 +121,13 @@ def test_thinking_that_is_switched_off_is_switched_off_for_the_next_answer_too()
 
 
 def test_empty_thinking_of_earlier_steps_that_the_template_drops_is_no_hindrance() -> None:
-    appended = after("qwen3_5_think", "Hi<|im_end|>", RESULT, NEXT, history=[QUESTION, call()], tools=TOOLS)
-    assert appended.startswith("\n<|im_start|>user\n<tool_response>\n21\n</tool_response><|im_end|>\n")
+    tokenizer = tokenizer_of("qwen3_5_think")
+    appended = TurnRenderer(tokenizer).continuation(
+        ids_of(tokenizer, "Hi<|im_end|>"), [RESULT, NEXT], history=[QUESTION, call()], tools=TOOLS
+    )
+    shown = "\n<|im_start|>user\n<tool_response>\n21\n</tool_response><|im_end|>\n"
+    assert text_of(tokenizer, appended.ids).startswith(shown)
+    assert appended.deviations == ("'<think>\\n' before the answer",)
 
 
 def test_harmony_keeps_the_sampled_return_token_and_says_that_the_template_shows_another() -> None:
@@ -150,6 +160,34 @@ def test_a_call_that_was_cut_off_is_ended_by_its_stop_token(name: str) -> None:
     ended = after(name, "we" + stop, result, history=[QUESTION, call()], tools=TOOLS)
     assert cut == stop + ended
     assert ended.count("42 degrees") == 1
+
+
+TWO_TOKENS_END = """\
+{%- for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}
+{%- for c in m.tool_calls or [] %}<|channel|>{{ c.function.arguments | tojson }}<|call|>{% endfor -%}
+{%- if m.role == 'assistant' %}<|end|><|return|>{% endif %}{% endfor %}
+{%- if add_generation_prompt %}<|start|>assistant<|message|>{% endif %}"""
+SHOWN = "<|start|>user<|message|>And now?<|start|>assistant<|message|>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "appended", "deviations"),
+    [
+        ("Hi<|end|><|return|>", ANSWER, SHOWN, ()),
+        ("Hi<|end|>", ANSWER, "<|return|>" + SHOWN, ()),
+        ("Hi<|return|>", ANSWER, SHOWN, ("'<|return|>' alone after the answer",)),
+        ("<|channel|>{}<|call|><|end|><|return|>", call(), SHOWN, ()),
+        ("<|channel|>{}", call(), "<|return|>" + SHOWN, ()),
+    ],
+)
+def test_an_answer_that_several_tokens_end(
+    reply: str, answer: Message, appended: str, deviations: tuple[str, ...]
+) -> None:
+    backend = tokenizer_of("gptoss").backend
+    stops = frozenset([backend.token_to_id("<|return|>")])
+    tokenizer = Tokenizer(backend, chat_templates={"default": TWO_TOKENS_END}, eos_token_ids=stops)
+    given = TurnRenderer(tokenizer).continuation(ids_of(tokenizer, reply), [NEXT], history=[QUESTION, answer])
+    assert (text_of(tokenizer, given.ids), given.deviations) == (appended, deviations)
 
 
 # What cannot go on is refused.
