@@ -4,8 +4,9 @@ A radix tree of tokens that is found by text, and the sessions of agents that kn
 """
 
 from radixway.trajectories.records import Label, Trajectory, Version
+from radixway.trajectories.retrieval import Retrieved
 from radixway.trajectories.store import Found, Hold, StoreFull, TrajectoryStore
-from radixway.trajectories.trie import MatchResult, Retrieved, StringRadixTrie
+from radixway.trajectories.trie import MatchResult, StringRadixTrie
 
 __all__ = [
     "Found",

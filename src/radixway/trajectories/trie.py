@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 from typing import Any
 
 from radixway.trajectories.foreign import Encoder, adopt
 from radixway.trajectories.given import Given
-from radixway.trajectories.reading import step_back
-from radixway.trajectories.records import Label, Trajectory, Version, join_spans
-from radixway.trajectories.seam import tokens_that_stay
+from radixway.trajectories.records import Trajectory, Version
+from radixway.trajectories.retrieval import Retrieved, retrieve
 from radixway.trajectories.store import Found, StoreFull, TrajectoryStore
 
 
@@ -51,25 +49,6 @@ class MatchResult:
     def __repr__(self) -> str:
         tokens = len(self.trajectory.ids)
         return f"<{tokens} tokens for {self.matched_prefix!r}, then {self.remaining_string!r}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """A whole text's tokens, and what they are worth as training data."""
-
-    trajectory: Trajectory
-    known: int
-    """Tokens, from the beginning, that come from a record; the rest was made from text just now."""
-
-    @property
-    def coverage(self) -> float:
-        """The share of the tokens that come from a record."""
-        return self.known / len(self.trajectory.ids) if self.trajectory.ids else 0.0
-
-    @property
-    def exact(self) -> bool:
-        """Were these the very tokens that the sampler saw and made, and is it sure whose?"""
-        return bool(self.known) and self.known == len(self.trajectory.ids) and not self.trajectory.ambiguous
 
 
 class StringRadixTrie:
@@ -161,7 +140,7 @@ class StringRadixTrie:
         with self._lock:
             found = self.store.find(text, session, whole=True)
             self._count(found)
-            return retrieved(self.store, text, found, self._encoder)
+            return retrieve(self.store, text, found, self._encoder)
 
     def retrieve_from_text(
         self, text: str, return_logprob: bool = True
@@ -229,27 +208,6 @@ class StringRadixTrie:
         most = self.store.max_tokens
         if version is not None and most is not None and self.store.tokens + tokens > most:
             self.store.collect(version, self.gc_threshold_k)
-
-
-def retrieved(store: TrajectoryStore, text: str, found: Found, encoder: Encoder | None) -> Retrieved:
-    """All of `text` as tokens, of which `found` is known. Raises ValueError for want of a tokenizer."""
-    raw = text.encode("utf-8", "surrogatepass")
-    known = store.trajectory(found)
-    if found.text == len(raw):
-        return Retrieved(known, len(known.ids))
-    if encoder is None:
-        raise ValueError("part of this text was never seen, and there is no tokenizer for it")
-    stays = tokens_that_stay(known, encoder)
-    if stays < found.tokens:
-        found = Found(step_back(found.place, stays), found.ambiguous)
-        known = store.trajectory(found)
-    ids = encoder.encode(raw[found.text :].decode("utf-8", "surrogatepass"))
-    count = len(known.ids)
-    known.ids.extend(ids)
-    known.logprobs.extend([0.0] * len(ids))
-    if ids:
-        known.spans = join_spans(known.spans, ((len(ids), Label("retokenized", 0)),))
-    return Retrieved(known, count)
 
 
 def _byte_offsets(text: str, offsets: Sequence[int]) -> list[int]:

@@ -167,7 +167,12 @@ def _last_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, 
     if most <= done:
         return done
     first = max(bisect_left(ends, ends[most - 1]), done) + 1
-    for strides in (*range(first, most + 1), *range(first - 1, max(done, node.payload.chunks), -1)):
+    chunks: int = node.payload.chunks
+    candidates: tuple[int, ...] = (
+        *range(first, most + 1),
+        *range(first - 1, max(done, chunks), -1),
+    )
+    for strides in candidates:
         if is_boundary(node.key, strides) and not _within_character(text, base + ends[strides - 1]):
             return strides
     return done
