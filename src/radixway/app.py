@@ -48,7 +48,17 @@ from radixway.surfaces import (
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.telemetry import JournalBook, Metrics
-from radixway.transports import Dispatch, FanOut, HttpProbe, HttpTokenize, HttpTransport, Tap, Traffic
+from radixway.trajectories import ResumeAborted
+from radixway.transports import (
+    Dispatch,
+    FanOut,
+    HttpProbe,
+    HttpTokenize,
+    HttpTransport,
+    Tap,
+    Traffic,
+    WorkerCalls,
+)
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -137,7 +147,11 @@ class Gateway:
         dispatch = Dispatch(
             self.registry, selector, prompts, transport, health, self.metrics, config.routing, weights
         )
-        pipeline = Pipeline(self._middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
+        worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
+        middlewares = [*self._middlewares]
+        if config.trajectories.enabled:
+            middlewares.insert(0, ResumeAborted(config.trajectories.abort, self.aborted, worker_calls))
+        pipeline = Pipeline(middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
         hops = TrustedHops(config.gateway)
         in_hand = InHand()
         for path, surface in HOT_PATHS.items():
@@ -180,6 +194,7 @@ class Gateway:
         finally:
             reservations.close()
             prompts.close()
+            await worker_calls.close()
             await health.close()
             await kv_events.close()
             await transport.close()

@@ -1,6 +1,6 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
-from radixway.pipeline.aborts import AbortAtWorker, AbortedRequests, RunningRequest
+from radixway.pipeline.aborts import AbortedRequests, RunningRequest
 from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
 from radixway.pipeline.errors import (
     BadRequest,
@@ -26,7 +26,6 @@ from radixway.pipeline.retry import Retry
 __all__ = [
     "ANY_MODEL",
     "RADIX_TREE",
-    "AbortAtWorker",
     "AbortedRequests",
     "BadRequest",
     "Chunks",

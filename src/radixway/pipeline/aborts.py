@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
-
-
-class AbortAtWorker(Protocol):
-    """How a worker is told that nobody waits for a request any more; transports implement it."""
-
-    def __call__(self, worker: str, rid: str) -> None:
-        """Tell the worker of that name, some time soon. Never raises, never waits."""
-        ...
 
 
 class RunningRequest:
     """One request, from its first attempt to the end of its answer; made by `AbortedRequests.begin`."""
 
-    __slots__ = ("_asked", "rids")
+    __slots__ = ("_asked", "request_id", "rids")
 
-    def __init__(self, rids: Sequence[str]) -> None:
+    def __init__(self, rids: Sequence[str], request_id: str | None) -> None:
         self.rids = rids
+        """What workers know it by."""
+        self.request_id = request_id
+        """What the gateway knows it by, as do workers that read `x-request-id`."""
         self._asked = asyncio.Event()
+
+    def is_called(self, rid: str) -> bool:
+        """Whether one of its names begins so."""
+        names = self.rids if self.request_id is None else (*self.rids, self.request_id)
+        return any(name.startswith(rid) for name in names)
 
     @property
     def abort_asked(self) -> bool:
@@ -54,9 +53,9 @@ class AbortedRequests:
     def __len__(self) -> int:
         return len(self._running)
 
-    def begin(self, rids: Sequence[str]) -> RunningRequest:
+    def begin(self, rids: Sequence[str], request_id: str | None = None) -> RunningRequest:
         """A request begins; `end` it on every way out."""
-        running = RunningRequest(rids)
+        running = RunningRequest(rids, request_id)
         self._running.add(running)
         return running
 
@@ -65,8 +64,8 @@ class AbortedRequests:
         self._running.discard(running)
 
     def abort(self, rid: str) -> int:
-        """Mark the requests whose id begins with `rid`, which is how SGLang finds them; how many there are."""
-        found = [running for running in self._running if any(own.startswith(rid) for own in running.rids)]
+        """Mark the requests whose id begins with `rid`, as SGLang finds them; how many there are."""
+        found = [running for running in self._running if running.is_called(rid)]
         for running in found:
             running.ask_abort()
         return len(found)

@@ -61,6 +61,8 @@ class Request:
     """The model that answers in place of the one asked for."""
     tried: list[str] = field(default_factory=list)
     """Names of the workers that failed this request already."""
+    asked: list[str] = field(default_factory=list)
+    """Names of the workers it was carried to, in that order."""
     opened: list[Chunks] = field(default_factory=list)
     """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
     known_model: str = "unknown"

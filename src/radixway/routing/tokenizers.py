@@ -31,7 +31,7 @@ class PromptTokenizer:
     def __init__(self, tokenizer: Tokenizer, cache: TokenCache) -> None:
         from radixway.tokenizer import PiecewiseEncoder
 
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self.encoder: PiecewiseEncoder = PiecewiseEncoder(tokenizer, cache)
         templates = tokenizer.chat_templates.values()
         self.timeless = not any("strftime_now" in template.source for template in templates)
@@ -39,12 +39,12 @@ class PromptTokenizer:
 
     def begin(self, body: PromptBody) -> Unfinished:
         """The prompt's text, as far as tokenized. Raises ValueError for a body that makes none."""
-        text, add_special_tokens = body.render(self._tokenizer)
+        text, add_special_tokens = body.render(self.tokenizer)
         return self.encoder.begin(text, add_special_tokens=add_special_tokens)
 
     def render(self, body: PromptBody) -> tuple[str, bool]:
         """The prompt's text, and whether special tokens go around it, for `encoder`; in any thread."""
-        return body.render(self._tokenizer)
+        return body.render(self.tokenizer)
 
 
 class Tokenizers:

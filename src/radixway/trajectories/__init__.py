@@ -3,6 +3,7 @@
 A radix tree of tokens that is found by text, and the sessions of agents that know nothing of tokens.
 """
 
+from radixway.trajectories.abort import ResumeAborted
 from radixway.trajectories.records import Label, Trajectory, Version
 from radixway.trajectories.retrieval import Retrieved
 from radixway.trajectories.store import Found, Hold, StoreFull, TrajectoryStore
@@ -13,6 +14,7 @@ __all__ = [
     "Hold",
     "Label",
     "MatchResult",
+    "ResumeAborted",
     "Retrieved",
     "StoreFull",
     "StringRadixTrie",

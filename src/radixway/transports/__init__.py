@@ -6,6 +6,7 @@ from radixway.transports.http import HttpTransport
 from radixway.transports.probe import HttpProbe
 from radixway.transports.tokenize import HttpTokenize
 from radixway.transports.traffic import Follower, Tap, Traffic
+from radixway.transports.worker_calls import WorkerCalls
 
 __all__ = [
     "Call",
@@ -18,4 +19,5 @@ __all__ = [
     "Outcome",
     "Tap",
     "Traffic",
+    "WorkerCalls",
 ]

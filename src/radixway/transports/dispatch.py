@@ -134,6 +134,7 @@ class Dispatch:
         self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
     ) -> Reply:
         request.workers.append(worker.name)
+        request.asked.append(worker.name)
         try:
             reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
         except BaseException as failure:

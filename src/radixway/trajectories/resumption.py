@@ -1,0 +1,235 @@
+"""One request on its way through several attempts: what it is asked next, and its answer as one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from radixway.config import AbortSection
+from radixway.pipeline import GatewayError, Next, Reply, Request, RunningRequest
+from radixway.trajectories.abort_seam import clean, mended, stop_across
+from radixway.trajectories.continuation import budget, continuation, obstacle, sampling_of, stops_of
+from radixway.trajectories.partial import Answer, Json, cut, joined, read_answer
+
+_FIRST_WAIT_S = 0.05
+_LONGEST_WAIT_S = 1.0
+_MOST_STOP_TOKENS = 64
+"""Tokens after the seam among which the end of a stop string is looked for."""
+
+
+class Workers(Protocol):
+    """What is asked of single workers, by their names; transports implement it. None of it raises."""
+
+    def abort(self, worker: str, rid: str) -> None:
+        """Tell a worker that nobody waits for a request any more: some time soon, nothing is waited for."""
+        ...
+
+    def model_of(self, worker: str) -> str | None:
+        """The model that it takes where a request names none; None if that is not known."""
+        ...
+
+    async def tokenize(self, worker: str, model: str | None, text: str) -> Sequence[int] | None:
+        """The tokens of a prompt; None where nobody can tell."""
+        ...
+
+    async def detokenize(
+        self, worker: str, model: str | None, ids: Sequence[int], *, skip_special_tokens: bool
+    ) -> str | None:
+        """The text of tokens; None where nobody can tell."""
+        ...
+
+
+class Resumption:
+    """The attempts after the first one, under the policy `resume`.
+
+    `attempt` asks a worker to go on from an aborted answer; `join` puts what it says behind that answer.
+    """
+
+    def __init__(
+        self, request: Request, running: RunningRequest, section: AbortSection, workers: Workers
+    ) -> None:
+        """Raises BadRequest if the body cannot be decoded."""
+        self.running = running
+        self._request = request
+        self._body = request.body
+        self._section = section
+        self._workers = workers
+        self._attempts = 1
+        self._base: Answer | None = None
+        """What the attempt under way continues; None if it begins anew."""
+        self._prompt_ids: Sequence[int] | None = None
+        self._prompt_asked = False
+        self._between: str | None = None
+        """The character across the seam, once known."""
+        self._worker = ""
+
+    def read(self, reply: object) -> Answer | None:
+        """A worker's reply; None for one that nothing can be made of."""
+        start = self._body.get("routed_experts_start_len")
+        return read_answer(
+            reply,
+            with_logprobs=self._body.get("return_logprob") is True,
+            experts_start=start if type(start) is int else 0,
+        )
+
+    def complete(self, answer: Answer) -> Answer | None:
+        """The aborted answer as one that ended by its length, if it has all the tokens asked for."""
+        if not answer.ids or budget(self._body, len(answer.ids)) != 0:
+            return None
+        count = int(sampling_of(self._body)["max_new_tokens"])
+        return cut(answer, min(count, len(answer.ids)), finish={"type": "length", "length": count})
+
+    async def attempt(self, answer: Answer, worker: str, call_next: Next, *, fresh: bool) -> Reply | None:
+        """The reply to the next attempt at `answer`, which `worker` aborted; None where that is the answer.
+
+        `fresh`: the client has seen nothing yet, so that what cannot be continued may be begun anew.
+        """
+        if self._attempts >= self._section.attempts or self.running.abort_asked:
+            return None
+        self._worker = worker
+        if answer.text_is_longer:
+            decoded = await self._decode(answer.ids)
+            answer = (
+                cut(answer, 0, text="") if decoded is None else cut(answer, len(answer.ids), text=decoded)
+            )
+        hindered_by = obstacle(self._body) if answer.ids else None
+        if hindered_by is not None and not fresh:
+            self._note(reason=f"{hindered_by} cannot be continued")
+            return None
+        request = replace(self._request, tried=[])
+        self._pin_model(request, worker)
+        if hindered_by is None:
+            prompt_ids = await self._find_prompt_ids(answer, worker) if answer.ids else None
+            request.edit(**continuation(self._body, answer, prompt_ids))
+            self._base, exact = answer, prompt_ids is not None or not answer.ids
+        else:
+            self._base, exact = None, True
+        await self.running.wait(self._wait_s())
+        if self.running.abort_asked:
+            return None
+        self._attempts += 1
+        self._between = None
+        self._note(attempt=self._attempts, tokens=len(answer.ids) if self._base else 0, exact=exact)
+        try:
+            reply = await call_next(request)
+        except GatewayError as error:
+            self._note(reason=error.code)
+            return None
+        if reply.status != 200:
+            self._note(reason=f"{reply.worker} answered {reply.status}")
+            if reply.chunks is not None:
+                await reply.chunks.aclose()
+            return None
+        return reply
+
+    async def join(self, second: Answer) -> Answer:
+        """The whole answer, of which the attempt under way has given `second` so far."""
+        base = self._base
+        if base is None:
+            return second
+        answer = joined(base, second, await self._text(base, second))
+        answer.meta["resumed"] = self._attempts - 1
+        stop = stop_across(answer.text, len(base.text), stops_of(self._body))
+        return answer if stop is None else await self._cut_at(answer, len(base.ids), *stop)
+
+    def _pin_model(self, request: Request, worker: str) -> None:
+        """Tokens of one model are no prompt for another."""
+        model = self._body.get("model")
+        if isinstance(model, str):
+            request.model = model
+        elif request.model is None:
+            request.model = self._workers.model_of(worker)
+
+    async def _find_prompt_ids(self, answer: Answer, worker: str) -> Sequence[int] | None:
+        if not self._prompt_asked:
+            self._prompt_asked = True
+            given, text = self._body.get("input_ids"), self._body.get("text")
+            if isinstance(given, list):
+                self._prompt_ids = given
+            elif isinstance(text, str):
+                ids = await self._workers.tokenize(worker, self._model, text)
+                counted = answer.meta.get("prompt_tokens")
+                if ids is not None and (type(counted) is not int or counted == len(ids)):
+                    self._prompt_ids = ids
+        return self._prompt_ids
+
+    async def _text(self, first: Answer, second: Answer) -> str:
+        one, two = first.text, second.text
+        if clean(one, two):
+            return one + two
+        head, tail = one.rstrip("\ufffd"), two.lstrip("\ufffd")
+        if self._between is not None and tail:
+            return head + self._between + tail
+        if not tail and second.meta.get("finish_reason") is None:
+            return head  # the rest of the character may be on its way
+        decoded = await self._decode(first.ids + second.ids)
+        text = mended(one, two, decoded) if decoded is not None else None
+        if text is None:
+            self._note(reason="the text at the seam is as two workers decoded it", exact=False)
+            text = one + two
+            self._between = one[len(head) :] + two[: len(two) - len(tail)]
+        elif tail:
+            self._between = text[len(head) : len(text) - len(tail)]
+        return text
+
+    async def _cut_at(self, answer: Answer, seam: int, at: int, end: int, stop: str) -> Answer:
+        """End the answer with the token that completes the stop string."""
+        params = sampling_of(self._body)
+        least = params.get("min_new_tokens")
+        for count in range(seam + 1, min(len(answer.ids), seam + _MOST_STOP_TOKENS) + 1):
+            decoded = await self._decode(answer.ids[:count])
+            if decoded is None:
+                break
+            if decoded.find(stop, max(0, at - 1), end) >= 0:
+                if type(least) is int and count <= least:
+                    return answer
+                text = answer.text[: end if params.get("no_stop_trim") else at]
+                return cut(answer, count, text=text, finish={"type": "stop", "matched": stop})
+        self._note(
+            reason="a stop string lies across the seam, and nobody can say in which tokens", exact=False
+        )
+        return answer
+
+    async def _decode(self, ids: Sequence[int]) -> str | None:
+        skip = sampling_of(self._body).get("skip_special_tokens") is not False
+        return await self._workers.detokenize(self._worker, self._model, ids, skip_special_tokens=skip)
+
+    @property
+    def _model(self) -> str | None:
+        model = self._body.get("model")
+        return model if isinstance(model, str) else None
+
+    def _wait_s(self) -> float:
+        if self._section.wait_s is not None:
+            return self._section.wait_s
+        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (self._attempts - 1))
+        return longest * random.uniform(0.5, 1)  # so that what was aborted together does not come back so
+
+    def _note(self, **fields: Any) -> None:
+        self._request.journal.add("resume", **fields)
+
+
+_FOR_ALL = ("token_ids_logprob", "custom_labels")
+"""Lists whose entries are no prompts'."""
+
+
+def single(body: Json, index: int, prompts: int, samples: int) -> Json:
+    """The request for one answer of a batch: `index` among `prompts` × `samples` of them.
+
+    Fields that hold a list with an entry for each prompt hold that entry.
+    """
+    prompt = index // samples
+    item = {
+        name: value[prompt] if _is_for_each(value, prompts) and name not in _FOR_ALL else value
+        for name, value in body.items()
+    }
+    params = item.get("sampling_params")
+    if isinstance(params, dict) and params.get("n") is not None:
+        item["sampling_params"] = params | {"n": 1}
+    return item
+
+
+def _is_for_each(value: object, prompts: int) -> bool:
+    return isinstance(value, list) and len(value) == prompts
