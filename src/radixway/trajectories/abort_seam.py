@@ -25,7 +25,9 @@ def mended(first: str, second: str, decoded: str) -> str | None:
     for text in (decoded, " " + decoded):  # SentencePiece drops the first space of what it decodes
         if text.startswith(head):
             rest = text[len(head) :]
-            at = rest.find(tail, 0, _MOST_BETWEEN + len(tail)) if tail else len(rest)
+            at = len(rest) - len(tail)
+            if at > _MOST_BETWEEN or not rest.endswith(tail):
+                at = rest.find(tail, 1, _MOST_BETWEEN + len(tail))  # 1: some character lies across
             if at >= 0:
                 return head + rest[:at] + tail
     return None
