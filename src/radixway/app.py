@@ -19,6 +19,7 @@ from radixway.routing import (
     BreakerState,
     HealthMonitor,
     KvEventsState,
+    ModelTokenizers,
     PromptReader,
     Registry,
     Reservations,
@@ -44,11 +45,12 @@ from radixway.surfaces import (
     selector_routes,
     sglang_routes,
     traffic_routes,
+    trajectory_routes,
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.telemetry import JournalBook, Metrics
-from radixway.trajectories import ResumeAborted
+from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import (
     Dispatch,
     FanOut,
@@ -84,10 +86,15 @@ class Gateway:
         self.traffic = Traffic()
         self.aborted = AbortedRequests()
         """Told of every `/abort_request`: what clients end on purpose is not resumed."""
-        self._middlewares = load_middlewares(
-            config.pipeline.middlewares, Services(config=config, metrics=self.metrics)
-        )
         self.tokenizers = Tokenizers(config.routing)
+        self.tokenizer_of = ModelTokenizers(self.registry, self.tokenizers, config.trajectories.tokenizer)
+        services = Services(config=config, metrics=self.metrics, tokenizer_of=self.tokenizer_of)
+        self._middlewares = load_middlewares(config.pipeline.middlewares, services)
+        self.recorder = next((m for m in self._middlewares if isinstance(m, RadixTreeMiddleware)), None)
+        """Records trajectories, if it is to be."""
+        if self.recorder is None and config.trajectories.enabled:
+            self.recorder = RadixTreeMiddleware(services)
+            self._middlewares.insert(0, self.recorder)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
         self.load_sync: LoadSync | None = None
@@ -104,6 +111,8 @@ class Gateway:
         self._publish_loads()
         self.router = Router(config, self.registry, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
+        if self.recorder is not None:
+            self.router.radix_tree = self.recorder.tries
         self._app = wrap(
             self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
@@ -149,8 +158,9 @@ class Gateway:
         )
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
         middlewares = [*self._middlewares]
-        if config.trajectories.enabled:
-            middlewares.insert(0, ResumeAborted(config.trajectories.abort, self.aborted, worker_calls))
+        if self.recorder is not None:
+            resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
+            middlewares.insert(middlewares.index(self.recorder) + 1, resume)
         pipeline = Pipeline(middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
         hops = TrustedHops(config.gateway)
         in_hand = InHand()
@@ -180,6 +190,8 @@ class Gateway:
         fleet = Fleet(self.registry, fan_out, weights, in_hand, self.aborted)
         self._rest.include_router(fleet_routes(fleet, access))
         self._rest.include_router(affinity_routes(selector))
+        tries = self.recorder.tries if self.recorder is not None else None
+        self._rest.include_router(trajectory_routes(tries, self.tokenizer_of))
         reservations = Reservations(
             config.routing.reservation_ttl_s, config.routing.most_reservations, selector.ledger.clock
         )

@@ -18,7 +18,7 @@ from radixway.pipeline.errors import (
     WorkerNotFound,
 )
 from radixway.pipeline.in_hand import InHand
-from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, load_middlewares
+from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, TokenizerOf, load_middlewares
 from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
@@ -46,6 +46,7 @@ __all__ = [
     "RunningRequest",
     "Services",
     "StreamBroken",
+    "TokenizerOf",
     "Unauthorized",
     "WeightsTooOld",
     "WorkerFailed",

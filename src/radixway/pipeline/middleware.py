@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from radixway.config import Config, ConfigError
 from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
 from radixway.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from radixway.tokenizer import Tokenizer
 
 Next = Callable[[Request], Awaitable[Reply]]
 
@@ -26,12 +29,17 @@ class Middleware(Protocol):
     async def __call__(self, request: Request, call_next: Next) -> Reply: ...
 
 
+TokenizerOf = Callable[[str | None], Awaitable[tuple[str, "Tokenizer | None"]]]
+"""Finds a model's name, where a request gives none, and its tokenizer, where there is one to be had here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What a middleware may use of the gateway."""
 
     config: Config
     metrics: Metrics
+    tokenizer_of: TokenizerOf | None = None
 
 
 class Pipeline:

@@ -8,6 +8,7 @@ from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.limits import Limits
 from radixway.routing.load import Load, PrefillRate, Share
+from radixway.routing.model_tokenizers import ModelTokenizers
 from radixway.routing.pairs import PairChoice, Pairs
 from radixway.routing.prompts import PromptReader, Reads
 from radixway.routing.queue import RequestQueue, Waiting
@@ -36,6 +37,7 @@ __all__ = [
     "Limits",
     "Load",
     "Matches",
+    "ModelTokenizers",
     "PairChoice",
     "Pairs",
     "PrefillRate",

@@ -80,6 +80,25 @@ class Tokenizers:
                 found = tokenizer
         return found
 
+    def announce(self, source: str) -> str:
+        """Load the tokenizer at a directory or hub id, whoever's it is; returns what `at` knows it by.
+
+        Raises ConfigError for a directory that holds none.
+        """
+        checked = _checked("*", source)
+        self._given["*"] = checked
+        self._load_soon(checked)
+        return checked
+
+    def at(self, source: str) -> PromptTokenizer | None:
+        """What was announced; None if it is not loaded yet, or could not be."""
+        return self._loaded.get(source)
+
+    @property
+    def loading(self) -> bool:
+        """Is one being loaded?"""
+        return any(thread.is_alive() for thread in self._loading)
+
     def wait(self) -> None:
         """Until what was asked for so far is loaded."""
         for thread in self._loading:

@@ -11,6 +11,7 @@ from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.sglang import sglang_routes
 from radixway.surfaces.traffic import traffic_routes
+from radixway.surfaces.trajectories import trajectory_routes
 from radixway.surfaces.workers import worker_routes
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "selector_routes",
     "sglang_routes",
     "traffic_routes",
+    "trajectory_routes",
     "worker_routes",
 ]

@@ -4,21 +4,26 @@ A radix tree of tokens that is found by text, and the sessions of agents that kn
 """
 
 from radixway.trajectories.abort import ResumeAborted
+from radixway.trajectories.recording import RadixTreeMiddleware
 from radixway.trajectories.records import Label, Trajectory, Version
-from radixway.trajectories.retrieval import Retrieved
+from radixway.trajectories.retrieval import Retrieval, Retrieved
 from radixway.trajectories.store import Found, Hold, StoreFull, TrajectoryStore
 from radixway.trajectories.trie import MatchResult, StringRadixTrie
+from radixway.trajectories.tries import Tries
 
 __all__ = [
     "Found",
     "Hold",
     "Label",
     "MatchResult",
+    "RadixTreeMiddleware",
     "ResumeAborted",
+    "Retrieval",
     "Retrieved",
     "StoreFull",
     "StringRadixTrie",
     "Trajectory",
     "TrajectoryStore",
+    "Tries",
     "Version",
 ]

@@ -11,8 +11,8 @@ from radixway.trajectories.alignment import Decoder
 class Encoder(Decoder, Protocol):
     """A tokenizer that the store can cut text with, and make tokens of what it does not know."""
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text that stands in the middle of a sequence: nothing is put around it."""
+    def encode(self, text: str, *, first: bool) -> list[int]:
+        """Ids of a text that goes on from other tokens, or, if it is the `first`, begins a sequence."""
         ...
 
 
@@ -39,9 +39,16 @@ class _Ours:
         self.token_bytes: Mapping[int, bytes] = tokenizer.token_bytes
         self.special_ids: frozenset[int] = tokenizer.special_ids
 
-    def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        return ids
+    def encode(self, text: str, *, first: bool) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=first)
+        if first or not self._tokenizer.token_bytes.strips_first_space or text.startswith(" "):
+            return ids
+        # SentencePiece puts a space before every text that it is given: behind a line break it does not show.
+        broken: list[int] = self._tokenizer.encode("\n" + text, add_special_tokens=False)
+        pieces = [self.token_bytes[token_id] for token_id in broken]
+        while pieces and b"".join(pieces) != text.encode("utf-8", "surrogatepass"):
+            del pieces[0]
+        return broken[len(broken) - len(pieces) :] if pieces else ids
 
 
 class _LookAlike:
@@ -52,9 +59,9 @@ class _LookAlike:
         self.token_bytes = _DecodedSingly(tokenizer)
         self.special_ids = frozenset(getattr(tokenizer, "all_special_ids", ()))
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, first: bool) -> list[int]:
         try:
-            ids = self._tokenizer.encode(text, add_special_tokens=False)
+            ids = self._tokenizer.encode(text, add_special_tokens=first)
         except TypeError:  # it knows no such option
             ids = self._tokenizer.encode(text)
         return list(ids)

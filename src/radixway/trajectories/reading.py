@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 
 from radixway.radix import Match
-from radixway.trajectories.records import Label, Trajectory
+from radixway.trajectories.records import Label, Trajectory, cut_spans
 from radixway.trajectories.run import Run
 from radixway.trajectories.strides import STRIDE, unpack
 from radixway.trajectories.walk import Place, Reached, after_hidden
@@ -70,17 +70,28 @@ def _edges(place: Match[bytes, Run]) -> Iterator[tuple[Place, int]]:
 def step_back(reached: Reached, tokens: int) -> Reached:
     """The position on the same path with only so many tokens before it.
 
-    All tokens in between are shown in the text and known one by one; where they are not, `reached` itself.
+    All tokens in between must be shown in the text and known one by one; else it is `reached` itself.
     """
     node, strides, at = reached.node, reached.strides, reached.text
     surplus = reached.tokens - tokens
     while surplus and node.parent is not None:
         run, inside = node.payload, strides - node.start
-        if run.chunks or any(label.hidden for _, label in run.spans):
+        first = inside - min(surplus, inside)
+        dropped = cut_spans(run.spans, first, inside)
+        if run.chunks or any(label.hidden for _, label in dropped):
             return reached
-        moved = min(surplus, inside)
-        at -= sum(run.widths[inside - moved : inside])
-        strides, surplus = strides - moved, surplus - moved
-        if strides == node.start:
+        at -= sum(run.widths[first:inside])
+        surplus -= inside - first
+        strides = node.start + first
+        if not first:
             node = node.parent
     return Reached(node, strides, at, tokens)
+
+
+def breaks_off(reached: Reached) -> bool:
+    """Does the position lie within an answer, with more of it known to follow on the same edge?"""
+    node, strides = reached.node, reached.strides
+    if node.parent is None or strides >= node.end:
+        return False
+    ((_, label),) = cut_spans(node.payload.spans, strides - node.start, strides - node.start + 1)
+    return label.source == "sampled" and not label.hidden

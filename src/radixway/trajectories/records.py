@@ -37,7 +37,7 @@ class Trajectory:
 
     ids: array[int] = field(default_factory=lambda: array("I"))
     logprobs: array[float] = field(default_factory=lambda: array("f"))
-    """Natural logarithms; 0 where there is none."""
+    """Natural logarithms; 0 for tokens of a prompt, NaN where a worker did not tell."""
     spans: Spans = ()
     ambiguous: bool = False
     """The text was sampled in several ways, and nothing said which was meant: this is the latest."""

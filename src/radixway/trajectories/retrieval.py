@@ -1,17 +1,19 @@
 """From a text to all of its tokens: the known ones, and behind them what a tokenizer makes of the rest.
 
-Tokens that the model sampled stay as they are, whatever follows: that is what it saw. Tokens of a prompt were
-made from text, and with more text behind them they may come out otherwise (`intern` + `ational`): they stay
-only up to a special token, which no tokenizer looks across, or to the last sampled one.
+A whole answer stays the tokens that it was sampled as, whatever follows: that is what the model saw. Tokens
+of a prompt were made from text, and with more text behind them they may come out otherwise (`intern` +
+`ational`): they stay only up to a special token, which no tokenizer looks across, or to the end of the last
+answer. So does an answer that the text leaves in the middle.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 from radixway.trajectories.foreign import Encoder
-from radixway.trajectories.reading import step_back
-from radixway.trajectories.records import Label, Trajectory, join_spans
+from radixway.trajectories.reading import breaks_off, step_back
+from radixway.trajectories.records import Label, Spans, Trajectory, join_spans
 from radixway.trajectories.store import Found, TrajectoryStore
 
 
@@ -30,42 +32,58 @@ class Retrieved:
 
     @property
     def exact(self) -> bool:
-        """Were these the very tokens that the sampler saw and made, and is it sure whose?"""
-        return bool(self.known) and self.known == len(self.trajectory.ids) and not self.trajectory.ambiguous
+        """Were these the very tokens that the sampler saw and made, each with what is known of it?
+
+        And is it sure which record was meant, and that no log-probability is missing?
+        """
+        told = self.trajectory
+        whole = bool(self.known) and self.known == len(told.ids)
+        return whole and not told.ambiguous and not any(map(isnan, told.logprobs))
 
 
-def retrieve(store: TrajectoryStore, text: str, found: Found, encoder: Encoder | None) -> Retrieved:
-    """All of `text` as tokens, of which `found` is known. Raises ValueError for want of a tokenizer."""
-    raw = text.encode("utf-8", "surrogatepass")
+class Retrieval:
+    """One text on its way to its tokens; `encode` alone takes long, and may run in any thread."""
+
+    def __init__(self, store: TrajectoryStore, text: str, found: Found, encoder: Encoder | None) -> None:
+        """`found` is known of `text`. Raises ValueError if there is more of it and no tokenizer."""
+        raw = text.encode("utf-8", "surrogatepass")
+        if found.text < len(raw):
+            if encoder is None:
+                raise ValueError("part of this text was never seen, and there is no tokenizer for it")
+            found = what_stays(store, found, encoder)
+        self._known = store.trajectory(found)
+        self._rest = raw[found.text :].decode("utf-8", "surrogatepass")
+        self._encoder = encoder
+
+    def encode(self) -> list[int]:
+        """The tokens of what is not known. Raises ValueError for text that cannot be tokenized."""
+        if not self._rest or self._encoder is None:
+            return []
+        return self._encoder.encode(self._rest, first=not self._known.ids)
+
+    def finish(self, ids: list[int]) -> Retrieved:
+        """The known tokens and, behind them, those that `encode` gave."""
+        known, count = self._known, len(self._known.ids)
+        known.ids.extend(ids)
+        known.logprobs.extend([0.0] * len(ids))
+        if ids:
+            known.spans = join_spans(known.spans, ((len(ids), Label("retokenized", 0)),))
+        return Retrieved(known, count)
+
+
+def what_stays(store: TrajectoryStore, found: Found, encoder: Encoder) -> Found:
+    """The part of what was found whose tokens do not depend on the text that follows."""
     known = store.trajectory(found)
-    if found.text == len(raw):
-        return Retrieved(known, len(known.ids))
-    if encoder is None:
-        raise ValueError("part of this text was never seen, and there is no tokenizer for it")
-    stays = tokens_that_stay(known, encoder)
-    if stays < found.tokens:
-        found = Found(step_back(found.place, stays), found.ambiguous)
-        known = store.trajectory(found)
-    ids = encoder.encode(raw[found.text :].decode("utf-8", "surrogatepass"))
-    count = len(known.ids)
-    known.ids.extend(ids)
-    known.logprobs.extend([0.0] * len(ids))
-    if ids:
-        known.spans = join_spans(known.spans, ((len(ids), Label("retokenized", 0)),))
-    return Retrieved(known, count)
+    floor = _sampled_end(known.spans, whole=not breaks_off(found.place))
+    special, ids = encoder.special_ids, known.ids
+    stays = next((at for at in range(len(ids), floor, -1) if ids[at - 1] in special), floor)
+    return Found(step_back(found.place, stays), found.ambiguous)
 
 
-def tokens_that_stay(known: Trajectory, encoder: Encoder) -> int:
-    """How many of the known tokens are the first ones of any text that goes on from them."""
-    floor = 0
-    start = 0
-    for end, label in known.spans:
-        if label.source == "sampled":
-            floor = end
-        start = end
-    special = encoder.special_ids
-    ids = known.ids
-    for at in range(start, floor, -1):
-        if ids[at - 1] in special:
-            return at
-    return floor
+def _sampled_end(spans: Spans, *, whole: bool) -> int:
+    """Where the last answer ends; the one before it if the last is not there `whole`."""
+    ends = [0]
+    for upto, label in spans:
+        if label.source == "sampled" and (whole or upto < spans[-1][0]):
+            ends.append(upto)
+    return ends[-1]

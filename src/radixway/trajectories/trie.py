@@ -10,7 +10,7 @@ from typing import Any
 from radixway.trajectories.foreign import Encoder, adopt
 from radixway.trajectories.given import Given
 from radixway.trajectories.records import Trajectory, Version
-from radixway.trajectories.retrieval import Retrieved, retrieve
+from radixway.trajectories.retrieval import Retrieval, Retrieved
 from radixway.trajectories.store import Found, StoreFull, TrajectoryStore
 
 
@@ -78,8 +78,8 @@ class StringRadixTrie:
         self.verbose = verbose
         self.cache_hits = 0
         self.cache_misses = 0
-        self._encoder: Encoder | None = None if tokenizer is None else adopt(tokenizer)
-        self.store = TrajectoryStore(self._encoder, max_bytes=max_bytes, max_tokens=max_cache_size)
+        self.encoder: Encoder | None = None if tokenizer is None else adopt(tokenizer)
+        self.store = TrajectoryStore(self.encoder, max_bytes=max_bytes, max_tokens=max_cache_size)
         self._lock = RLock()
 
     @property
@@ -117,7 +117,7 @@ class StringRadixTrie:
         given = Given.masked(token_ids, raw, logp, loss_mask, weight_version)
         ends = () if offsets is None else _byte_offsets(text, offsets)
         with self._lock:
-            self._collect_if_full(len(token_ids), weight_version)
+            self.make_room(len(token_ids), weight_version)
             try:
                 hold = self.store.insert(given, weight_version, session=session, ends=ends)
             except StoreFull:
@@ -129,7 +129,7 @@ class StringRadixTrie:
         """The longest beginning of `text` whose tokens are known."""
         with self._lock:
             found = self.store.find(text, session)
-            self._count(found)
+            self.count(found)
             return MatchResult(text, found, self.store.trajectory(found))
 
     def retrieve(self, text: str, *, session: Hashable = None) -> Retrieved:
@@ -139,8 +139,9 @@ class StringRadixTrie:
         """
         with self._lock:
             found = self.store.find(text, session, whole=True)
-            self._count(found)
-            return retrieve(self.store, text, found, self._encoder)
+            self.count(found)
+            retrieval = Retrieval(self.store, text, found, self.encoder)
+            return retrieval.finish(retrieval.encode())
 
     def retrieve_from_text(
         self, text: str, return_logprob: bool = True
@@ -197,14 +198,16 @@ class StringRadixTrie:
         with self._lock:
             self.store.check()
 
-    def _count(self, found: Found) -> None:
+    def count(self, found: Found) -> None:
+        """Count a lookup, and a use of what it found."""
         if found.tokens:
             self.cache_hits += 1
             self.store.use(found)
         else:
             self.cache_misses += 1
 
-    def _collect_if_full(self, tokens: int, version: Version | None) -> None:
+    def make_room(self, tokens: int, version: Version | None) -> None:
+        """Before so many more tokens come: where there are too many, old weights' go first."""
         most = self.store.max_tokens
         if version is not None and most is not None and self.store.tokens + tokens > most:
             self.store.collect(version, self.gc_threshold_k)

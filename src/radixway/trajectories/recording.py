@@ -1,0 +1,251 @@
+"""Recording on `/generate`: text goes in as the tokens it is known by, and what comes back is kept.
+
+client ─ "…Hi!<|im_end|>\\n<|im_start|>user…" ─► RadixTreeMiddleware ─ input_ids ─► … ─► worker
+                 known tokens ───────────────┘ └─ only the rest is tokenized
+client ◄─ the worker's own bytes ◄──────────────  ids, log-probabilities and versions are stored
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+
+from radixway.pipeline import Chunks, Next, Reply, Request, Services
+from radixway.trajectories.foreign import Encoder
+from radixway.trajectories.given import Given
+from radixway.trajectories.records import Label, join_spans
+from radixway.trajectories.replies import LastWords, Sampled, Unusable, read_answers
+from radixway.trajectories.retrieval import what_stays
+from radixway.trajectories.store import Hold, StoreFull, TrajectoryStore
+from radixway.trajectories.tries import Tries
+
+_SHORT = 4096
+"""Bytes of text that are tokenized here and now; more of them in a thread."""
+_SESSION_HEADER = b"x-session-id"
+
+
+@dataclass(slots=True)
+class Prompt:
+    """What the worker is sent: the tokens of a held path, and those behind it."""
+
+    hold: Hold | None
+    """None where all of `ids` are new."""
+    known: array[int]
+    ids: list[int]
+    """Behind the known ones."""
+    text: bytes
+    """What `ids` stand for."""
+
+
+class RadixTreeMiddleware:
+    """Sends tokens in place of text, and records the tokens that come back. Slime's name for it.
+
+    The client's bytes reach the worker but for `text`, which becomes `input_ids`, and `return_logprob`, which
+    is set; the worker's bytes reach the client as they are. What cannot be recorded passes all the same, and
+    its journal says why.
+    """
+
+    surfaces = frozenset({"generate"})
+
+    def __init__(self, services: Services) -> None:
+        if services.tokenizer_of is None:
+            raise TypeError("there is nobody to tell which tokenizer a model has")
+        self.tries = Tries(services.config.trajectories, services.tokenizer_of)
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The worker's reply."""
+        recording = await self._begin(request)
+        if recording is None:
+            return await call_next(request)
+        try:
+            reply = await call_next(request)
+        except BaseException:
+            recording.drop()
+            raise
+        if reply.chunks is not None:
+            heard = RecordedStream(reply.chunks, recording)
+            request.opened.append(heard)
+            reply.chunks = heard
+        elif reply.status == 200:
+            recording.record(lambda: read_answers(reply.body))
+        else:
+            recording.drop()
+        return reply
+
+    async def _begin(self, request: Request) -> Recording | None:
+        body = request.body
+        text, ids = body.get("text"), body.get("input_ids")
+        if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
+            _note(request, "several prompts in one request")
+            return None
+        trie = await self.tries.of(request.model)
+        if trie.encoder is None:
+            _note(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
+            return None
+        session = _session(request)
+        try:
+            if isinstance(text, str):
+                prompt = await self._tokens_of(text, trie.store, trie.encoder, session, trie.count)
+            else:
+                prompt = _tokens_given(ids or [], trie.encoder)
+        except ValueError as error:  # for the worker to refuse
+            _note(request, str(error))
+            return None
+        sent = [*prompt.known, *prompt.ids]
+        request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
+        request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
+        return Recording(request, trie.store, prompt, session, trie.make_room)
+
+    async def _tokens_of(
+        self,
+        text: str,
+        store: TrajectoryStore,
+        encoder: Encoder,
+        session: str | None,
+        count: Callable[[Any], None],
+    ) -> Prompt:
+        """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
+        if not text:
+            raise ValueError("the text is empty")
+        found = store.find(text, session)
+        count(found)
+        found = what_stays(store, found, encoder)
+        hold, known = store.hold(found), store.token_ids(found)
+        try:
+            raw = text.encode()[found.text :]
+            rest, first = raw.decode(), not found.tokens
+            if len(raw) <= _SHORT:
+                ids = encoder.encode(rest, first=first) if rest else []
+            else:
+                ids = await asyncio.to_thread(encoder.encode, rest, first=first)
+        except BaseException:
+            store.release(hold)
+            raise
+        return Prompt(hold, known, ids, raw)
+
+
+def _note(request: Request, reason: str) -> None:
+    """Why it is not recorded."""
+    request.journal.add("trajectory", recorded=False, reason=reason)
+
+
+def _tokens_given(ids: list[Any], encoder: Encoder) -> Prompt:
+    """The client's own tokens. Raises ValueError for what is no token id."""
+    if not all(isinstance(token, int) and 0 <= token < 2**32 for token in ids):
+        raise ValueError("input_ids are no token ids")
+    pieces = encoder.token_bytes
+    return Prompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
+
+
+def _session(request: Request) -> str | None:
+    """Whose conversation it is, if it says so."""
+    for name, value in request.headers:
+        if name == _SESSION_HEADER:
+            return value.decode("latin-1")
+    named = request.body.get("session_id")
+    return named if isinstance(named, str) and named else None
+
+
+class Recording:
+    """One request, from its prompt to its answer's end: `record` or `drop`, which may come again."""
+
+    def __init__(
+        self,
+        request: Request,
+        store: TrajectoryStore,
+        prompt: Prompt,
+        session: str | None,
+        make_room: Callable[[int, Any], None],
+    ) -> None:
+        self._request = request
+        self._store = store
+        self._prompt = prompt
+        self._session = session
+        self._make_room = make_room
+        self._hold = prompt.hold
+        self._open = True
+
+    def record(self, read: Callable[[], list[Sampled]]) -> None:
+        """Keep what `read` finds in the reply; the journal says what became of it."""
+        if not self._open:
+            return
+        try:
+            answers = read()
+            for left, answer in zip(range(len(answers), 0, -1), answers, strict=True):
+                self._keep(answer, last=left == 1)
+        except (Unusable, StoreFull, ValueError) as error:
+            _note(self._request, str(error))
+        else:
+            self._request.journal.add("trajectory", recorded=True, tokens=sum(len(a.ids) for a in answers))
+        self.drop()
+
+    def drop(self) -> None:
+        """Keep nothing more."""
+        if self._open and self._hold is not None:
+            self._store.release(self._hold)
+        self._open = False
+
+    def _keep(self, answer: Sampled, *, last: bool) -> None:
+        prompt, store = self._prompt, self._store
+        new, made = len(prompt.ids), len(answer.ids)
+        given = Given.labelled(
+            [*prompt.ids, *answer.ids],
+            prompt.text + answer.text.encode("utf-8", "surrogatepass"),
+            array("f", bytes(4 * new)) + answer.logprobs,
+            join_spans(((new, Label("prompt", 0)),) if new else (), answer.spans),
+            ((new + made, answer.experts),) if answer.experts is not None else (),
+        )
+        self._make_room(new + made, answer.version)
+        hold = self._hold
+        if hold is None:
+            hold = store.insert(given, answer.version, session=self._session)
+        else:
+            if last:
+                self._hold = None
+            else:
+                hold = store.hold(hold)
+            hold = store.extend(hold, given, answer.version, session=self._session)
+        store.release(hold)
+
+
+class RecordedStream:
+    """A stream of one answer that passes through; recorded when it is closed, however far it came."""
+
+    def __init__(self, chunks: Chunks, recording: Recording) -> None:
+        self._chunks = chunks
+        self._recording = recording
+        self._words = LastWords()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The worker's next bytes."""
+        chunk = await anext(self._chunks)
+        self._hear(chunk)
+        return chunk
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        """Await `send` for every chunk."""
+
+        async def hear_and_send(chunk: bytes) -> None:
+            self._hear(chunk)
+            await send(chunk)
+
+        await self._chunks.pass_on(hear_and_send)
+
+    async def aclose(self) -> None:
+        """Let go of the worker, and keep what came."""
+        self._recording.record(lambda: [self._words.answer()])
+        await self._chunks.aclose()
+
+    def _hear(self, chunk: bytes) -> None:
+        try:
+            self._words.hear(chunk)
+        except Unusable:
+            self._recording.drop()

@@ -1,0 +1,162 @@
+"""What a reply of `/generate` says of its tokens, checked: workers answer garbage too."""
+
+from __future__ import annotations
+
+from array import array
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from radixway.trajectories.records import Spans, Version, sampled
+
+_EVENT = b"data: "
+_END = b"[DONE]"
+
+
+class Unusable(ValueError):
+    """The reply does not tell what was sampled; the text says what is missing."""
+
+
+class _VersionSpan(msgspec.Struct):
+    version: int | str
+    start: int
+    end: int
+
+
+class _Meta(msgspec.Struct):
+    output_token_logprobs: list[list[float | str | None]] | None = None
+    weight_version: int | str | None = None
+    weight_versions: list[_VersionSpan] | None = None
+    completion_tokens: int | None = None
+    routed_experts: Any = None
+
+
+class _Body(msgspec.Struct):
+    meta_info: _Meta
+    output_ids: list[int]
+    text: str = ""
+
+
+_body = msgspec.json.Decoder(_Body)
+_bodies = msgspec.json.Decoder(list[_Body])
+
+
+@dataclass(slots=True)
+class Sampled:
+    """The tokens of one answer."""
+
+    ids: list[int]
+    text: str
+    logprobs: array[float]
+    """NaN for a token whose log-probability the worker did not tell."""
+    spans: Spans
+    version: Version | None
+    """Of the last token."""
+    experts: bytes | None
+    """Routed experts, as they came."""
+
+
+def read_answers(raw: bytes) -> list[Sampled]:
+    """The answers in a whole reply, one or several. Raises Unusable."""
+    try:
+        bodies = _bodies.decode(raw) if raw[:1] == b"[" else [_body.decode(raw)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unusable(f"it is no reply of /generate: {error}") from None
+    return [_sampled(body) for body in bodies]
+
+
+class LastWords:
+    """Reads a stream of one answer, whose events repeat all of it so far or bring only what is new."""
+
+    def __init__(self) -> None:
+        self._last = b""
+        self._parts: list[_Body] | None = None
+        self._events = 0
+
+    def hear(self, chunk: bytes) -> None:
+        """Whole events. Raises Unusable for events of another protocol."""
+        for line in chunk.split(b"\n"):
+            if not line.startswith(_EVENT) or line.startswith(_EVENT + _END):
+                continue
+            before, self._last = self._last, line[len(_EVENT) :]
+            self._events += 1
+            if self._parts is not None:
+                self._parts.append(_read(self._last))
+            elif self._events == 2 and _brings_new_only(second := _read(self._last)):
+                self._parts = [_read(before), second]
+
+    def answer(self) -> Sampled:
+        """What was sampled up to now. Raises Unusable."""
+        if self._parts is None:
+            return _sampled(_read(self._last))
+        whole = self._parts[-1]
+        logprobs = [part.meta_info.output_token_logprobs for part in self._parts]
+        told = [row for rows in logprobs for row in rows or ()]
+        return _sampled(
+            _Body(
+                msgspec.structs.replace(whole.meta_info, output_token_logprobs=told),
+                [token for part in self._parts for token in part.output_ids],
+                "".join(part.text for part in self._parts),
+            )
+        )
+
+
+def _read(raw: bytes) -> _Body:
+    try:
+        return _body.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unusable(f"it is no event of /generate: {error}") from None
+
+
+def _brings_new_only(event: _Body) -> bool:
+    count = event.meta_info.completion_tokens
+    return count is not None and count > len(event.output_ids)
+
+
+def _sampled(body: _Body) -> Sampled:
+    meta, ids = body.meta_info, body.output_ids
+    spans = [(span.start, span.end, span.version) for span in meta.weight_versions or ()]
+    version = spans[-1][2] if spans else meta.weight_version
+    try:
+        labels = sampled(len(ids), meta.weight_version, spans=spans)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return Sampled(
+        ids,
+        body.text,
+        _logprobs(ids, meta.output_token_logprobs),
+        labels,
+        version,
+        _bytes(meta.routed_experts),
+    )
+
+
+def _logprobs(ids: list[int], rows: list[list[float | str | None]] | None) -> array[float]:
+    """In the order of `ids`; NaN where none is told."""
+    if rows is None:
+        return array("f", [float("nan")] * len(ids))
+    if len(rows) != len(ids) or any(
+        len(row) < 2 or row[1] != token for row, token in zip(rows, ids, strict=True)
+    ):
+        raise Unusable("its log-probabilities are of other tokens than its output_ids")
+    told = array("f")
+    for row in rows:
+        value = row[0]
+        if isinstance(value, str):
+            raise Unusable("a log-probability is text")
+        told.append(float("nan") if value is None else value)
+    return told
+
+
+def _bytes(experts: Any) -> bytes | None:
+    """SGLang sends them in base64; anything else is kept in its own spelling."""
+    if experts is None:
+        return None
+    if isinstance(experts, str):
+        try:
+            return b64decode(experts, validate=True)
+        except ValueError:
+            return experts.encode()
+    return msgspec.json.encode(experts)

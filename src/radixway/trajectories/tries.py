@@ -1,0 +1,43 @@
+"""The recorded trajectories of a gateway: one trie for each model it serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixway.config import TrajectoriesSection
+from radixway.pipeline import TokenizerOf
+from radixway.trajectories.trie import StringRadixTrie
+
+
+class Tries:
+    """Finds a model's trie, made when it is first asked for. Each keeps to `max_bytes` by itself."""
+
+    def __init__(self, section: TrajectoriesSection, tokenizer_of: TokenizerOf) -> None:
+        self._section = section
+        self._tokenizer_of = tokenizer_of
+        self._tries: dict[str, StringRadixTrie] = {}
+
+    async def of(self, model: str | None) -> StringRadixTrie:
+        """The trie of `model`, or of what the workers serve if it is None."""
+        name, tokenizer = await self._tokenizer_of(model)
+        trie = self._tries.get(name)
+        if trie is None or (trie.tokenizer is None and tokenizer is not None):
+            trie = self._tries[name] = StringRadixTrie(
+                self._section.max_cache_size,
+                self._section.gc_threshold_k,
+                tokenizer,
+                max_bytes=self._section.max_bytes,
+            )
+        return trie
+
+    def get_stats(self) -> dict[str, Any]:
+        """All tries' figures, added up."""
+        told = [trie.get_stats() for trie in self._tries.values()]
+        if not told:
+            told = [StringRadixTrie(self._section.max_cache_size, self._section.gc_threshold_k).get_stats()]
+        total = dict(told[0])
+        for name in ("total_entries", "cache_hits", "cache_misses", "cur_cache_size", "cache_size_mb"):
+            total[name] = sum(stats[name] for stats in told)
+        lookups = total["cache_hits"] + total["cache_misses"]
+        total["hit_rate"] = total["cache_hits"] / lookups if lookups else 0.0
+        return total
