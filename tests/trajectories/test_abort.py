@@ -118,6 +118,29 @@ async def test_under_a_grammar_an_answer_is_begun_anew():
     assert script.bodies[0] == script.bodies[1] and answer["output_ids"] == [30, 2]
 
 
+async def test_while_nobody_can_answer_the_next_attempt_is_made_later():
+    busy = [(503, {"error": "loading weights"})] * 3  # as often as one attempt asks
+    script = Script(reply([20, 21], ABORT), *busy, reply([2], prompt=5))
+    async with gateway_with(script) as gateway:
+        _, answer, headers = await ask(gateway)
+        assert [step["attempt"] for step in await steps(gateway, headers, "resume") if "attempt" in step] == [
+            2,
+            3,
+        ]
+    assert answer["output_ids"] == [20, 21, 2] and len(script.bodies) == 5
+
+
+@pytest.mark.parametrize(
+    "params", ['{"n": 1}', '{"n":1, "top_k": 1}', '{"n": null}', '{"stop": "\\"n\\": 2"}']
+)
+async def test_one_answer_is_one_answer_however_it_is_written(params):
+    script = Script(reply([2]))
+    async with gateway_with(script) as gateway:
+        body = b'{"input_ids" : [ 7 ], "sampling_params": %b}' % params.encode()
+        assert (await gateway.post("/generate", body))[0] == 200
+    assert script.bodies[0]["rid"]  # as no batch would have
+
+
 async def test_what_fails_after_an_abort_leaves_the_answer_so_far():
     script = Script(reply([20, 21], ABORT), (400, {"error": {"message": "too long"}}))
     async with gateway_with(script) as gateway:

@@ -72,6 +72,18 @@ async def test_what_fails_after_an_abort_leaves_the_stream_as_it_was():
     assert len(script.bodies) == 2
 
 
+async def test_an_error_in_a_later_attempt_ends_the_stream():
+    script = Script(
+        [so_far(20, finish=ABORT)], [so_far(21, prompt=4), {"error": {"message": "out of memory"}}]
+    )
+    async with gateway_with(script) as gateway:
+        async with gateway.client.post(gateway.url + "/generate", json=ASK | {"stream": True}) as response:
+            raw = await response.read()
+    *events, last = [json.loads(line[6:]) for line in raw.split(b"\n\n") if line]
+    assert [event["output_ids"] for event in events] == [[20, 21]] and last["error"]
+    assert len(script.bodies) == 2
+
+
 async def test_a_stream_is_cut_at_a_stop_string_across_the_seam():
     script = Script([so_far(20, 21, finish=ABORT)], [so_far(22, 23, prompt=5), hang])
     async with gateway_with(script) as gateway:

@@ -24,7 +24,7 @@ from radixway.trajectories.resumption import Resumption, Workers, single
 _RETRY_WAIT_S = 30.0
 _WORD = b'"abort"'
 """Replies without it need no closer look."""
-_HAS_N = re.compile(rb'"n"\s*:\s*(?!1\s*[,}]|null)')
+_HAS_N = re.compile(rb'"n"\s*:\s*(?!\s|1\s*[,}]|null)')
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder().decode

@@ -1,54 +1,34 @@
 """Streams of `/generate` that go on where a worker broke them off.
 
-SGLang repeats the whole answer so far in each event, so an event of a later attempt is rewritten to begin
-with what the earlier ones gave. Servers that send only what is new (`--incremental-streaming-output`) are
-known by events with fewer tokens than they say there are; their events are rewritten in the same way.
+An event of a later attempt is rewritten to begin with what the earlier ones gave, or, in a stream that sends
+only what is new, to go on from there.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from radixway.pipeline import Chunks, Next, Reply, Request, RunningRequest
+from radixway.trajectories.generate_events import (
+    Attempt,
+    beyond,
+    fuller,
+    last_event,
+    read_event,
+    split_events,
+)
 from radixway.trajectories.partial import Answer, Json, aborted
 
 if TYPE_CHECKING:
     from radixway.trajectories.abort import ResumeAborted
 
 _DONE = b"data: [DONE]\n\n"
-_EVENT = re.compile(rb".+?(?:\r?\n\r?\n|\Z)", re.DOTALL)
 
 _encode = msgspec.json.encode
-_decode = msgspec.json.Decoder().decode
-
-
-class Attempt:
-    """The events of one attempt, added up to the reply it has given so far."""
-
-    def __init__(self) -> None:
-        self.whole: Json | None = None
-        self.incremental: bool | None = None
-        """Events hold only what is new; None while that is not known."""
-
-    @property
-    def closely_read(self) -> bool:
-        """Every event counts: what came before is not in the last one."""
-        return self.incremental is not False
-
-    def add(self, event: Json) -> Json:
-        """The reply so far, this event included."""
-        before = self.whole
-        if before is not None and self.incremental is None:
-            self.incremental = _is_incremental(before, event)
-        if before is not None and self.incremental and isinstance(event.get("output_ids"), list):
-            event = _added(before, event)
-        self.whole = event
-        return event
 
 
 class ResumedEvents(Chunks):
@@ -132,10 +112,10 @@ class ResumedEvents(Chunks):
         for raw in split_events(chunk):
             event = read_event(raw)
             if event is not None:
-                before = _last_event(self._last) if self._last else self._attempt.whole
+                before = last_event(self._last) if self._last else self._attempt.whole
                 whole, self._last = self._attempt.add(event), b""
                 if aborted(whole):
-                    self._held, self._broken_off = chunk[passed:], _fuller(before, whole)
+                    self._held, self._broken_off = chunk[passed:], fuller(before, whole)
                     break
                 self._passed = whole
             passed += len(raw)
@@ -162,7 +142,7 @@ class ResumedEvents(Chunks):
             if reply is None or reply.chunks is None:
                 return
             self._inner, self._attempt = reply.chunks, Attempt()
-            self._held, self._broken_off = b"", None
+            self._last, self._held, self._broken_off = b"", b"", None
             async for chunk in self._inner:
                 if passed := self._take(chunk):
                     yield passed
@@ -188,9 +168,12 @@ class ResumedEvents(Chunks):
             worker, self._inner, self._attempt = reply.worker, reply.chunks, Attempt()
             before: Json | None = None
             async for raw, whole in self._wholes():
-                second = resumption.read(_fuller(before, whole)) if whole is not None else None
+                second = resumption.read(fuller(before, whole)) if whole is not None else None
                 if second is None:
                     yield raw
+                    if b'"error"' in raw:  # the attempt's last word
+                        self._held = b""
+                        return
                     continue
                 before, answer = whole, await resumption.join(second)
                 if answer.meta.get("finish_reason") is not None:
@@ -216,83 +199,6 @@ class ResumedEvents(Chunks):
             self._incremental = self._attempt.incremental
         reply = answer.reply
         if self._incremental and self._passed is not None:
-            reply = _beyond(reply, self._passed)
+            reply = beyond(reply, self._passed)
         self._passed = answer.reply
         return b"data: " + _encode(reply) + b"\n\n"
-
-
-def split_events(chunk: bytes) -> Iterator[bytes]:
-    """The server-sent events in a chunk of whole ones."""
-    return (match[0] for match in _EVENT.finditer(chunk))
-
-
-def read_event(raw: bytes) -> Json | None:
-    """The answer in a server-sent event; None for one that has none: `[DONE]`, or an error."""
-    data = b"\n".join(line[5:] for line in raw.splitlines() if line.startswith(b"data:"))
-    if not data.lstrip().startswith(b"{"):
-        return None
-    try:
-        event = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("meta_info"), dict) else None
-
-
-def _last_event(chunk: bytes) -> Json | None:
-    """The last answer in a chunk."""
-    return next(filter(None, map(read_event, reversed(list(split_events(chunk))))), None)
-
-
-def _fuller(before: Json | None, whole: Json) -> Json:
-    """A reply that a worker broke off, with all that it had given: the last event may hold less of it."""
-    if before is None or not aborted(whole):
-        return whole
-    seen = [reply.get("output_ids") for reply in (before, whole)]
-    logprobs = [reply["meta_info"].get("output_token_logprobs") for reply in (before, whole)]
-    counts = [
-        [len(given) for given in pair if isinstance(given, list)] for pair in zip(seen, logprobs, strict=True)
-    ]
-    if counts[0] and min(counts[0]) > min(counts[1], default=0):
-        kept = before["meta_info"] | {"finish_reason": whole["meta_info"]["finish_reason"]}
-        return before | {"meta_info": kept}
-    return whole
-
-
-def _is_incremental(before: Json, event: Json) -> bool | None:
-    """Whether the second of two events holds only what is new; None if both ways of reading it hold."""
-    earlier, ids = before.get("output_ids"), event.get("output_ids")
-    meta = event.get("meta_info")
-    count = meta.get("completion_tokens") if isinstance(meta, dict) else None
-    if not isinstance(ids, list) or not isinstance(earlier, list) or type(count) is not int or not earlier:
-        return None
-    return len(ids) < count
-
-
-def _added(before: Json, event: Json) -> Json:
-    """`before` and what is new in `event`. Lists in `meta_info` may be new or whole."""
-    new = len(event["output_ids"])
-    meta: Json = dict(event["meta_info"])
-    for name, value in before["meta_info"].items():
-        more = meta.get(name)
-        if name.startswith("output_") and isinstance(value, list) and isinstance(more, list):
-            meta[name] = value + more if len(more) == new else more
-        elif name.startswith("input_") and value and not more:
-            meta[name] = value
-    whole = before | event | {"meta_info": meta, "output_ids": before["output_ids"] + event["output_ids"]}
-    if isinstance(before.get("text"), str) and isinstance(event.get("text"), str):
-        whole["text"] = before["text"] + event["text"]
-    return whole
-
-
-def _beyond(reply: Json, passed: Json) -> Json:
-    """What is in a reply beyond what the client has seen of it."""
-    beyond = dict(reply)
-    for name in ("output_ids", "text"):
-        if isinstance(reply.get(name), list | str):
-            beyond[name] = reply[name][len(passed.get(name) or "") :]
-    seen = len(passed.get("output_ids") or "")
-    beyond["meta_info"] = {
-        name: value[seen:] if name.startswith("output_") and isinstance(value, list) else value
-        for name, value in reply["meta_info"].items()
-    }
-    return beyond

@@ -15,6 +15,8 @@ from radixway.trajectories.partial import Answer, Json, cut, joined, read_answer
 
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
+_LATER = frozenset({429, 502, 503})
+"""Nobody can answer now: while weights are updated, for instance."""
 _MOST_STOP_TOKENS = 64
 """Tokens after the seam among which the end of a stop string is looked for."""
 
@@ -98,7 +100,7 @@ class Resumption:
         if hindered_by is not None and not fresh:
             self._note(reason=f"{hindered_by} cannot be continued")
             return None
-        request = replace(self._request, tried=[])
+        request = replace(self._request)
         self._pin_model(request, worker)
         if hindered_by is None:
             prompt_ids = await self._find_prompt_ids(answer, worker) if answer.ids else None
@@ -106,23 +108,32 @@ class Resumption:
             self._base, exact = answer, prompt_ids is not None or not answer.ids
         else:
             self._base, exact = None, True
-        await self.running.wait(self._wait_s())
-        if self.running.abort_asked:
-            return None
-        self._attempts += 1
-        self._between = None
-        self._note(attempt=self._attempts, tokens=len(answer.ids) if self._base else 0, exact=exact)
+        kept = len(answer.ids) if self._base is not None else 0
+        while self._attempts < self._section.attempts:
+            await self.running.wait(self._wait_s())
+            if self.running.abort_asked:
+                return None
+            self._attempts += 1
+            self._between = None
+            self._note(attempt=self._attempts, tokens=kept, exact=exact)
+            reply, later = await self._ask(replace(request, tried=[]), call_next)
+            if reply is not None or not later:
+                return reply
+        return None
+
+    async def _ask(self, request: Request, call_next: Next) -> tuple[Reply | None, bool]:
+        """A worker's answer; where there is none, whether there may be one later."""
         try:
             reply = await call_next(request)
         except GatewayError as error:
             self._note(reason=error.code)
-            return None
-        if reply.status != 200:
-            self._note(reason=f"{reply.worker} answered {reply.status}")
-            if reply.chunks is not None:
-                await reply.chunks.aclose()
-            return None
-        return reply
+            return None, error.status in _LATER
+        if reply.status == 200:
+            return reply, False
+        self._note(reason=f"{reply.worker} answered {reply.status}")
+        if reply.chunks is not None:
+            await reply.chunks.aclose()
+        return None, reply.status in _LATER
 
     async def join(self, second: Answer) -> Answer:
         """The whole answer, of which the attempt under way has given `second` so far."""
@@ -211,10 +222,6 @@ class Resumption:
         self._request.journal.add("resume", **fields)
 
 
-_FOR_ALL = ("token_ids_logprob", "custom_labels")
-"""Lists whose entries are no prompts'."""
-
-
 def single(body: Json, index: int, prompts: int, samples: int) -> Json:
     """The request for one answer of a batch: `index` among `prompts` × `samples` of them.
 
@@ -222,8 +229,7 @@ def single(body: Json, index: int, prompts: int, samples: int) -> Json:
     """
     prompt = index // samples
     item = {
-        name: value[prompt] if _is_for_each(value, prompts) and name not in _FOR_ALL else value
-        for name, value in body.items()
+        name: value[prompt] if _is_for_each(name, value, prompts) else value for name, value in body.items()
     }
     params = item.get("sampling_params")
     if isinstance(params, dict) and params.get("n") is not None:
@@ -231,5 +237,7 @@ def single(body: Json, index: int, prompts: int, samples: int) -> Json:
     return item
 
 
-def _is_for_each(value: object, prompts: int) -> bool:
-    return isinstance(value, list) and len(value) == prompts
+def _is_for_each(name: str, value: object, prompts: int) -> bool:
+    if not isinstance(value, list) or len(value) != prompts:
+        return False
+    return name != "token_ids_logprob" or isinstance(value[0], list)  # else its ids are for all prompts
