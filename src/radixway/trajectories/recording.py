@@ -26,6 +26,10 @@ from radixway.trajectories.tries import Tries
 
 _SHORT = 4096
 """Bytes of text that are tokenized here and now; more of them in a thread."""
+_LONGEST = 2**22
+"""Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
+_OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
+"""Fields that put more before the model than the text's tokens."""
 _SESSION_HEADER = b"x-session-id"
 
 
@@ -83,6 +87,9 @@ class RadixTreeMiddleware:
         if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
             _note(request, "several prompts in one request")
             return None
+        if any(body.get(field) for field in _OTHER_INPUT):
+            _note(request, "there is more in it than text")
+            return None
         trie = await self.tries.of(request.model)
         if trie.encoder is None:
             _note(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
@@ -112,6 +119,8 @@ class RadixTreeMiddleware:
         """The tokens to send for `text`. Raises ValueError for text that cannot be tokenized."""
         if not text:
             raise ValueError("the text is empty")
+        if len(text) > _LONGEST:
+            raise ValueError("the text is too long for any model")
         found = store.find(text, session)
         count(found)
         found = what_stays(store, found, encoder)
