@@ -167,3 +167,11 @@ def test_a_removed_worker_leaves_nothing_behind():
     fleet.break_(fleet.workers[0], times=2)
     fleet.breakers.forget(fleet.workers[0])
     assert fleet.breakers.admitted(fleet.workers) is fleet.workers
+
+
+def test_a_request_that_fails_after_its_worker_was_removed_leaves_nothing_behind_either():
+    fleet = Fleet()
+    gone = fleet.workers[0]
+    gone.removed = True
+    fleet.break_(gone, times=2)
+    assert fleet.breakers.admitted(fleet.workers) is fleet.workers

@@ -60,5 +60,7 @@ class Breakers:
         self._suspected.discard(worker)
 
     def _fail(self, worker: Worker, *, broken: bool) -> None:
+        if worker.removed:
+            return  # nobody would forget it again
         self._suspected.add(worker)
         worker.breaker.failed(self._config, self._clock(), broken=broken)

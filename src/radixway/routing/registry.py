@@ -55,6 +55,7 @@ class Registry:
         """Forget a worker. What it is answering goes on to its end."""
         worker = self._workers.pop(url.rstrip("/"), None)
         if worker is not None:
+            worker.removed = True
             self._forget_candidates()
             for tell in self.on_remove:
                 tell(worker)

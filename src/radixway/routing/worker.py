@@ -90,6 +90,8 @@ class Worker:
     load: Load = field(default_factory=Load)
     breaker: Breaker = field(default_factory=Breaker)
     state: WorkerState = WorkerState.JOINING
+    removed: bool = False
+    """It was taken out; what it is answering goes on to its end."""
     failures: int = 0
     """Probes failed in a row."""
     last_error: str | None = None
