@@ -248,3 +248,18 @@ def test_nothing_makes_room_where_all_is_held():
     store.release(store.insert(Given.masked([1, 1], b"bb", None, None, None)))
     assert store.tokens == 3, "the other one lost its end only"
     store.check()
+
+
+def test_answers_to_one_prompt_that_were_all_under_way_in_an_empty_store_share_it():
+    store = TrajectoryStore(Pieces())
+    labels = ((2, Label("prompt", 0)), (4, Label("sampled", 1, "v1")))
+    answers = {"s": [0, 1, 2, 2], "t": [0, 1, 2, 3], "u": [0, 1, 4, 2], "v": [0, 1, 3, 3], "w": [0, 1, 0, 0]}
+    holds = {session: store.hold(store.find("ab")) for session in answers}  # none is recorded yet
+    for session, ids in answers.items():
+        text = b"".join(PIECES[token] for token in ids)
+        made = Given.labelled(ids, text, [0, 0, -0.5, -0.5], labels)
+        store.release(store.extend(holds[session], made, "v1", session=session))
+        store.check()
+    for session, ids in answers.items():
+        found = store.find("".join(PIECES[token].decode() for token in ids), session)
+        assert store.token_ids(found).tolist() == ids

@@ -290,6 +290,8 @@ class TrajectoryStore:
 
     def _lay(self, node: Place, stretch: Stretch) -> Place:
         """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFull."""
+        if isinstance(node, Root):  # held while the tree was empty, or emptied since: not the tree's own
+            node = self._root(node.namespace).node
         at = 0
         while at < len(stretch):
             first = stretch.stride(at)
