@@ -30,7 +30,9 @@ class Update:
 class Policy:
     """A causal language model in float32, and its optimizer."""
 
-    def __init__(self, model: str, *, learning_rate: float, clip: float = 0.2, kl_weight: float = 0.02) -> None:
+    def __init__(
+        self, model: str, *, learning_rate: float, clip: float = 0.2, kl_weight: float = 0.02
+    ) -> None:
         self._model = _load(model)
         self._first = _load(model).requires_grad_(False)
         self._optimizer = torch.optim.AdamW(

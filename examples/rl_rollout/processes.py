@@ -1,4 +1,4 @@
-"""A gateway that records trajectories and engines behind it, on free ports, for as long as they are needed."""
+"""A gateway that records trajectories, and engines behind it: on free ports, and gone at the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ async def _process(*command: str, **settings: str) -> AsyncIterator[str]:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(_START_WITHIN_S):
-            while not (line := (await process.stdout.readline()).decode()).startswith(("engine ", "gateway ")):
+            while not (line := (await process.stdout.readline()).decode()).startswith(
+                ("engine ", "gateway ")
+            ):
                 if not line:
                     raise SystemExit(f"radixway {command[0]} ended with {await process.wait()}")
         reading = asyncio.create_task(process.stdout.read())  # so that it never waits for us

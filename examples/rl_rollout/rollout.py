@@ -28,9 +28,12 @@ class Rollout:
 class Gateway:
     """The calls of a trainer."""
 
-    def __init__(self, url: str, client: aiohttp.ClientSession, *, max_new_tokens: int) -> None:
+    def __init__(
+        self, url: str, client: aiohttp.ClientSession, *, max_new_tokens: int, in_flight: int
+    ) -> None:
         self._url = url.rstrip("/")
         self._client = client
+        self._places = asyncio.Semaphore(in_flight)
         self._sampling = {
             "max_new_tokens": max_new_tokens,
             "temperature": 1.0,  # with these two, the log-probabilities are the model's own
@@ -39,15 +42,17 @@ class Gateway:
         }
 
     async def sample(self, prompts: Sequence[str], group: int, seed: int) -> list[list[Rollout | None]]:
-        """`group` answers to each prompt, all at once; None in place of an answer that is not exact."""
+        """`group` answers to each prompt; None in place of an answer that is not exact."""
         answers = [
-            [self._answer(prompt, seed + index * group + place) for place in range(group)]
+            self._answer(prompt, seed + index * group + place)
             for index, prompt in enumerate(prompts)
+            for place in range(group)
         ]
-        return [await asyncio.gather(*group) for group in [_started(each) for each in answers]]
+        rollouts = await asyncio.gather(*answers)
+        return [rollouts[at : at + group] for at in range(0, len(rollouts), group)]
 
     async def push(self, weights: bytes, version: int, *, abort: bool = False) -> None:
-        """New weights, a safetensors file, for all engines. With `abort`, answers under way go on with them."""
+        """New weights for all engines, as a safetensors file. With `abort`, answers under way go on with them."""
         query = f"weight_version={version}&abort_all_requests={str(abort).lower()}"
         headers = {"content-type": "application/octet-stream"}
         path = f"/update_weights_from_tensor?{query}"
@@ -59,7 +64,8 @@ class Gateway:
         # Siblings that say the same may have been sampled as other tokens: the session tells which are meant.
         session = uuid.uuid4().hex
         asked = {"text": prompt, "sampling_params": {**self._sampling, "sampling_seed": seed}}
-        status, reply = await self._post("/generate", asked, {"x-session-id": session})
+        async with self._places:
+            status, reply = await self._post("/generate", asked, {"x-session-id": session})
         if status != 200:
             raise SystemExit(f"no answer: {reply}")
         whole = {"text": prompt + reply["text"], "session_id": session, "strict": True}
@@ -74,7 +80,3 @@ class Gateway:
     async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
         async with self._client.post(self._url + path, json=body, headers=headers) as response:
             return response.status, await response.json(content_type=None)
-
-
-def _started(answers):
-    return [asyncio.ensure_future(answer) for answer in answers]

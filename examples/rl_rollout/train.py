@@ -1,6 +1,6 @@
 """GRPO on the bundled model, through the gateway. See README.md.
 
-    python examples/rl_rollout/train.py [--steps 12] [--prompts 4] [--group 16] [--seed 0] [--overlap]
+python examples/rl_rollout/train.py [--steps 12] [--prompts 4] [--group 16] [--seed 0] [--overlap]
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def train(asked: argparse.Namespace, show: Callable[[dict], None]) -> None
     policy = Policy(str(GUIDE), learning_rate=asked.learning_rate)
     running = nullcontext(asked.url) if asked.url else gateway_with_engines(asked.engines)
     async with running as url, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=600)) as client:
-        gateway = Gateway(url, client, max_new_tokens=asked.max_new_tokens)
+        gateway = Gateway(url, client, max_new_tokens=asked.max_new_tokens, in_flight=asked.in_flight)
 
         def sample(step: int) -> asyncio.Task[list[list[Rollout | None]]]:
             seed = (asked.seed * 1000 + step) * 100_000
@@ -59,7 +59,9 @@ async def train(asked: argparse.Namespace, show: Callable[[dict], None]) -> None
         for step in range(asked.steps):
             groups = await sampling
             if asked.overlap and step + 1 < asked.steps:
-                sampling = sample(step + 1)  # with the weights there are; the new ones come in the middle of it
+                sampling = sample(
+                    step + 1
+                )  # with the weights there are; the new ones come in the middle of it
             kept = [[rollout for rollout in group if rollout is not None] for group in groups]
             rewards = [[reward(rollout.text) for rollout in group] for group in kept]
             rollouts = [rollout for group in kept for rollout in group]
@@ -127,11 +129,14 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--prompts", type=int, default=4)
     parser.add_argument("--group", type=int, default=16, help="answers to each prompt")
+    parser.add_argument("--in-flight", type=int, default=64, help="answers asked for at a time")
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--overlap", action="store_true", help="sample the next step's answers while training")
+    parser.add_argument(
+        "--overlap", action="store_true", help="sample the next step's answers while training"
+    )
     parser.add_argument("--log", type=Path, help="a JSONL file for the table's rows")
     return parser.parse_args(given)
 
