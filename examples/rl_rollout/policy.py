@@ -78,7 +78,7 @@ def _load(model: str) -> torch.nn.Module:
 
 
 def _padded(rollouts: Sequence[Rollout]) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids [rows, length], and for each position but the first, what is trained and its log-probability."""
+    """Ids [rows, length]; and for each token but the first, if it is trained on, and how it was sampled."""
     length = max(len(rollout.tokens) for rollout in rollouts)
 
     def rows(lists, dtype) -> Tensor:

@@ -52,7 +52,7 @@ class Gateway:
         return [rollouts[at : at + group] for at in range(0, len(rollouts), group)]
 
     async def push(self, weights: bytes, version: int, *, abort: bool = False) -> None:
-        """New weights for all engines, as a safetensors file. With `abort`, answers under way go on with them."""
+        """New weights, a safetensors file, for all engines; `abort`: answers under way go on with them."""
         query = f"weight_version={version}&abort_all_requests={str(abort).lower()}"
         headers = {"content-type": "application/octet-stream"}
         path = f"/update_weights_from_tensor?{query}"
