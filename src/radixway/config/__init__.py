@@ -1,7 +1,9 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
+from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
+from radixway.config.home import radixway_home
 from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import (
     AnyPolicy,
@@ -41,6 +43,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "DisaggregationSection",
+    "EncodersSection",
     "EngineConfig",
     "ExpectedTimePolicy",
     "GatewaySection",
@@ -72,4 +75,5 @@ __all__ = [
     "check_worker_url",
     "load_config",
     "parse_policy",
+    "radixway_home",
 ]

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
+from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
@@ -46,6 +47,7 @@ class Config(BaseSettings):
     workers: tuple[WorkerSection, ...] = ()
     routing: RoutingSection = RoutingSection()
     pipeline: PipelineSection = PipelineSection()
+    encoders: EncodersSection = EncodersSection()
     engine: EngineConfig = EngineConfig()
     telemetry: TelemetrySection = TelemetrySection()
     trajectories: TrajectoriesSection = TrajectoriesSection()

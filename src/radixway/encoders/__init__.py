@@ -2,3 +2,9 @@
 
 Needs radixway[semantic]; nothing here is imported until something is configured that uses it.
 """
+
+from radixway.encoders.encoding import Encoder, EncoderError, Encoding
+from radixway.encoders.load import load_encoder
+from radixway.encoders.sentence import SentenceEncoder
+
+__all__ = ["Encoder", "EncoderError", "Encoding", "SentenceEncoder", "load_encoder"]

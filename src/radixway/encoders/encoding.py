@@ -1,0 +1,63 @@
+"""What an encoder makes of a text, and what every encoder offers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+
+class EncoderError(Exception):
+    """An encoder or a head that cannot be used; the text names the file and what is wrong with it."""
+
+
+@dataclass(slots=True)
+class Encoding:
+    """One text, read once."""
+
+    vector: Floats
+    """[size], unit length: the last layer's mean over each window, windows weighted by their tokens."""
+    tokens: int
+    """Word pieces of the text; special ones are not counted."""
+    offsets: Ints
+    """[tokens, 2]: where each piece begins and ends in the text, in characters."""
+    states: dict[int, Floats] = field(default_factory=dict)
+    """By layer, the first one being 1: [tokens, size]. Only the layers that were asked for."""
+
+
+class Encoder(Protocol):
+    """A sentence model. Synchronous, and safe to use from several threads."""
+
+    @property
+    def id(self) -> str:
+        """Name, weights and precision: vectors may be compared if and only if this is equal."""
+        ...
+
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the file the weights are in, hexadecimal: what heads are tied to."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Numbers in a vector."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """How many there are; the last one's states make the vector."""
+        ...
+
+    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
+        """One encoding per text. Raises ValueError for a layer that there is not."""
+        ...
+
+    def steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, Encoding]:
+        """The same for one text, pausing after every window, so that a long one lets others pass."""
+        ...

@@ -1,0 +1,77 @@
+"""A sentence model: word pieces, windows, whatever runs it, and one vector per text."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from radixway.encoders.encoding import Encoding, Floats, Ints
+from radixway.encoders.files import ModelConfig
+from radixway.encoders.windows import WordPieces
+
+
+class Backbone(Protocol):
+    """What turns ids into states; safe to use from several threads."""
+
+    @property
+    def precision(self) -> str:
+        """What distinguishes its figures from another's: `fp32`, `int8` …"""
+        ...
+
+    def run(self, ids: Ints, layers: Sequence[int]) -> list[Floats]:
+        """States of `layers`, in their order, for one window: [n, size] each."""
+        ...
+
+
+class SentenceEncoder:
+    """An `Encoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
+
+    def __init__(
+        self, name: str, weights: str, config: ModelConfig, pieces: WordPieces, backbone: Backbone
+    ) -> None:
+        self.weights = weights
+        self.id = f"{name}-{weights[:12]}-{backbone.precision}"
+        self.size = config.size
+        self.layers = config.layers
+        self._pieces = pieces
+        self._backbone = backbone
+
+    def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
+        """See `Encoder`."""
+        return [_finish(self.steps(text, layers=layers)) for text in texts]
+
+    def steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, Encoding]:
+        """See `Encoder`."""
+        wanted = sorted({self.layers, *layers})
+        if not all(0 < layer <= self.layers for layer in wanted):
+            raise ValueError(f"there are layers 1 to {self.layers}, not {sorted(layers)}")
+        pieces = self._pieces.split(text)
+        runs: list[list[Floats]] = []
+        total = np.zeros(self.size, np.float32)
+        for window in self._pieces.windows(pieces):
+            if runs:
+                yield
+            states = self._backbone.run(window.ids, wanted)
+            total += states[-1].mean(axis=0) * max(1, window.end - window.begin)
+            owned = slice(window.at, window.at + window.end - window.begin)
+            runs.append([state[owned] for state in states])
+        merged = {
+            layer: np.concatenate(parts) for layer, parts in zip(wanted, zip(*runs, strict=True), strict=True)
+        }
+        return Encoding(
+            vector=total / max(float(np.linalg.norm(total)), 1e-12),
+            tokens=len(pieces.ids),
+            offsets=pieces.offsets,
+            states={layer: merged[layer] for layer in layers},
+        )
+
+
+def _finish(steps: Generator[None, None, Encoding]) -> Encoding:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            encoding: Encoding = done.value
+            return encoding

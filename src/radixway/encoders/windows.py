@@ -1,0 +1,99 @@
+"""A text as word pieces, a long one in windows that overlap: nothing is cut off.
+
+    pieces    0 ─────────────── 253
+                          221 ─────────────── 474
+                                        442 ─────── 600
+    owned     [0, 237)      [237, 458)      [458, 600)
+
+Every piece belongs to the one window in which it stands furthest from an edge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+
+from radixway.encoders.encoding import EncoderError, Ints
+
+OVERLAP = 32
+"""Pieces that a window has in common with the next."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(slots=True, frozen=True)
+class Window:
+    """What the model sees at a time."""
+
+    ids: Ints
+    """[n], special tokens included."""
+    begin: int
+    """The first piece of the text that this window owns."""
+    end: int
+    """One after the last."""
+    at: int
+    """Where among `ids` the piece `begin` stands."""
+
+
+@dataclass(slots=True, frozen=True)
+class Pieces:
+    """A text's word pieces."""
+
+    ids: Ints
+    """[tokens]"""
+    offsets: Ints
+    """[tokens, 2], in characters."""
+
+
+class WordPieces:
+    """A sentence model's tokenizer."""
+
+    def __init__(self, directory: Path, longest: int) -> None:
+        """`longest` is the most ids a window may have, special ones included. Raises EncoderError."""
+        path = directory / "tokenizer.json"
+        try:
+            self._backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing more precise
+            raise EncoderError(f"{path} is no tokenizer: {error}") from error
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._before, self._after = self._specials()
+        self._room = longest - len(self._before) - len(self._after)
+        if self._room <= 2 * OVERLAP:
+            raise EncoderError(f"{directory}: windows of {longest} tokens are too short")
+
+    def split(self, text: str) -> Pieces:
+        """The pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
+        try:
+            encoded = self._backend.encode(text, add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError):  # a lone surrogate
+            encoded = self._backend.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False)
+        offsets = np.array(encoded.offsets, np.int32).reshape(-1, 2)
+        return Pieces(np.array(encoded.ids, np.int32), offsets)
+
+    def windows(self, pieces: Pieces) -> Iterator[Window]:
+        """As few as there can be; one for a text without pieces."""
+        count, before = len(pieces.ids), len(self._before)
+        start = owned = 0
+        while True:
+            stop = min(start + self._room, count)
+            end = count if stop == count else stop - OVERLAP // 2
+            ids = np.concatenate([self._before, pieces.ids[start:stop], self._after])
+            yield Window(ids, owned, end, owned - start + before)
+            if stop == count:
+                return
+            start, owned = stop - OVERLAP, end
+
+    def _specials(self) -> tuple[Ints, Ints]:
+        """Ids that stand before and after every text."""
+        encoded = self._backend.encode("a")
+        ids, special = np.array(encoded.ids, np.int32), np.array(encoded.special_tokens_mask, bool)
+        if special.all():
+            raise EncoderError("the tokenizer knows no letters")
+        first, last = np.flatnonzero(~special)[[0, -1]]
+        return ids[:first], ids[last + 1 :]

@@ -1,0 +1,30 @@
+"""The real model, loaded once."""
+
+import pytest
+
+from radixway.config import EncodersSection
+from radixway.encoders import load_encoder
+from radixway.encoders.files import MINILM, find_model
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """MiniLM in numpy."""
+    return load_encoder(EncodersSection(backend="numpy"))
+
+
+@pytest.fixture(scope="session")
+def peer():
+    """Text → hidden states of the same model in transformers: [layers + 1] of [n, 384], specials included."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    directory = find_model(MINILM)
+    tokenizer, model = AutoTokenizer.from_pretrained(directory), AutoModel.from_pretrained(directory).eval()
+
+    def states(text):
+        with torch.no_grad():
+            output = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+        return [state[0].numpy() for state in output.hidden_states]
+
+    return states
