@@ -1,4 +1,4 @@
-"""The policy that is trained: log-probabilities of sampled tokens, and GRPO's clipped update of the weights."""
+"""The policy in training: log-probabilities of sampled tokens, and GRPO's clipped update of the weights."""
 
 from __future__ import annotations
 
