@@ -11,16 +11,17 @@ from radixway.trajectories.given import Given
 from radixway.trajectories.records import join_spans
 from radixway.trajectories.run import Run
 from radixway.trajectories.strides import CHUNK, STRIDE, pack, pack_indivisible
-from radixway.trajectories.walk import Place
+from radixway.trajectories.walk import Place, after_hidden
 
 
 class Stretch:
     """Tokens ready to be laid: a key, what its edge carries, and the records to compare."""
 
-    __slots__ = ("given", "key", "run")
+    __slots__ = ("given", "hidden", "key", "run")
 
     def __init__(self, given: Given, aligned: Aligned | None) -> None:
         self.given = given
+        self.hidden: list[int] = [] if aligned is None else aligned.hidden
         if aligned is None:
             self.key, self.run = _indivisible(given)
         else:
@@ -47,7 +48,18 @@ class Stretch:
         count = self._same_text(run, count, at)
         tokens = max(count - run.chunks, 0)
         agreed = self.given.agrees(run, tokens, max(at - self.run.chunks, 0))
-        return count if agreed == tokens else min(run.chunks, count) + agreed
+        count = count if agreed == tokens else min(run.chunks, count) + agreed
+        return self._as_hidden(run, count, at) if self.hidden else count
+
+    def _as_hidden(self, run: Run, count: int, at: int) -> int:
+        """Of `count` strides from `at` on, those before one that ends a text here and goes on with it there.
+
+        One whose text was shown here, and not there, is the same: a text may spell a stop token.
+        """
+        for place in self.hidden:
+            if at <= place < at + count and after_hidden(run, place - at) == place - at:
+                return place - at
+        return count
 
     def _same_text(self, run: Run, count: int, at: int) -> int:
         mine, theirs = self.run.widths[at : at + count], run.widths[:count]

@@ -40,24 +40,32 @@ def read_ids(place: Match[bytes, Run]) -> array[int]:
     return array("I", unpack(b"".join(keys)))
 
 
-def behind_hidden(reached: Reached) -> Reached:
+def behind_hidden(
+    reached: Reached, own: tuple[Reached, set[Place], int] | None = None
+) -> tuple[Reached, bool]:
     """Past the tokens that follow and of which no text was shown: a stop token, say.
 
-    Where several do, past those used last.
+    Along `own` way, with its nodes and where it ends, if `reached` is on it. Else, where several ways go on
+    so, along the one used last; and whether that was so.
     """
-    node, strides, tokens = reached.node, reached.strides, reached.tokens
+    node, strides, tokens, several = reached.node, reached.strides, reached.tokens, False
+    nodes, limit = (own[1], own[2]) if own is not None and own[0] is reached else (None, None)
     while True:
         if node.parent is not None and strides < node.end:
             inside = strides - node.start
             moved = after_hidden(node.payload, inside) - inside
+            moved = moved if limit is None else min(moved, limit - strides)
             strides, tokens = strides + moved, tokens + moved
             if strides < node.end:
                 break
         hidden = [child for child in node.children.values() if child.payload.spans[0][1].hidden]
+        if nodes is not None:
+            hidden = [child for child in hidden if child in nodes and strides != limit]
         if not hidden:
             break
+        several |= len(hidden) > 1
         node = max(hidden, key=lambda child: child.payload.clock)
-    return Reached(node, strides, reached.text, tokens)
+    return Reached(node, strides, reached.text, tokens), several
 
 
 def _edges(place: Match[bytes, Run]) -> Iterator[tuple[Place, int]]:

@@ -123,7 +123,7 @@ class RadixTreeMiddleware:
             raise ValueError("the text is too long for any model")
         found = store.find(text, session)
         count(found)
-        found = what_stays(store, found, encoder)
+        found = what_stays(store, found, encoder, text.encode())
         hold, known = store.hold(found), store.token_ids(found)
         try:
             raw = text.encode()[found.text :]

@@ -9,12 +9,14 @@ answer. So does an answer that the text leaves in the middle.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import isnan
 
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.reading import breaks_off, step_back
 from radixway.trajectories.records import Label, Spans, Trajectory, join_spans
 from radixway.trajectories.store import Found, TrajectoryStore
+from radixway.trajectories.walk import within_character
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Retrieval:
         if found.text < len(raw):
             if encoder is None:
                 raise ValueError("part of this text was never seen, and there is no tokenizer for it")
-            found = what_stays(store, found, encoder)
+            found = what_stays(store, found, encoder, raw)
         self._known = store.trajectory(found)
         self._rest = raw[found.text :].decode("utf-8", "surrogatepass")
         self._encoder = encoder
@@ -71,19 +73,26 @@ class Retrieval:
         return Retrieved(known, count)
 
 
-def what_stays(store: TrajectoryStore, found: Found, encoder: Encoder) -> Found:
-    """The part of what was found whose tokens do not depend on the text that follows."""
+def what_stays(store: TrajectoryStore, found: Found, encoder: Encoder, text: bytes) -> Found:
+    """The part of what was found of `text` whose tokens do not depend on the text that follows."""
     known = store.trajectory(found)
-    floor = _sampled_end(known.spans, whole=not breaks_off(found.place))
     special, ids = encoder.special_ids, known.ids
-    stays = next((at for at in range(len(ids), floor, -1) if ids[at - 1] in special), floor)
-    return Found(step_back(found.place, stays), found.ambiguous)
+    for end in _answer_ends(known.spans, whole=not breaks_off(found.place)):
+        stays = next((at for at in range(len(ids), end, -1) if ids[at - 1] in special), end)
+        place = step_back(found.place, stays)
+        if not within_character(text, place.text):
+            break
+    return Found(place, found.ambiguous)
 
 
-def _sampled_end(spans: Spans, *, whole: bool) -> int:
-    """Where the last answer ends; the one before it if the last is not there `whole`."""
+def _answer_ends(spans: Spans, *, whole: bool) -> list[int]:
+    """Where answers end, the last one first, and 0; without the last token's if that is not `whole`.
+
+    Weights may have changed within an answer.
+    """
     ends = [0]
-    for upto, label in spans:
-        if label.source == "sampled" and (whole or upto < spans[-1][0]):
+    for (upto, label), after in zip_longest(spans, spans[1:]):
+        goes_on = after is not None and after[1].source == "sampled"
+        if label.source == "sampled" and not goes_on and (whole or after is not None):
             ends.append(upto)
-    return ends[-1]
+    return ends[::-1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from radixway.radix import Match, RadixTree, Root
@@ -17,11 +16,10 @@ from radixway.trajectories.run import PER_NODE, Run
 from radixway.trajectories.strides import MOST_VARIANTS, STRIDE, is_chunk, variant
 from radixway.trajectories.versions import Versions
 from radixway.trajectories.walk import Pieces, Place, Reached, leads_to, walk
+from radixway.trajectories.ways import Ways
 
 _LONGEST_EDGE = 8192
 """Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
-_MOST_SESSIONS = 100_000
-"""Whose latest paths are remembered, to choose by."""
 
 
 class StoreFull(Exception):
@@ -34,7 +32,8 @@ class Found:
 
     place: Reached
     ambiguous: bool = False
-    """Several records begin like this and nothing said which was meant; this is the latest of them."""
+    """Several records begin like this and nothing said which was meant: this is the latest of them. Or the
+    session that was meant has another, or had one."""
 
     @property
     def tokens(self) -> int:
@@ -81,7 +80,7 @@ class TrajectoryStore:
         self._pieces = Pieces()
         self._run_bytes = 0
         self._clock = 0
-        self._sessions: OrderedDict[Hashable, Place] = OrderedDict()
+        self._ways = Ways()
         self._latest: tuple[Hashable, Given, Reached] | None = None
         """What was inserted last and where it ends: it may well go on."""
 
@@ -99,18 +98,25 @@ class TrajectoryStore:
     ) -> Found:
         """The longest beginning of `text` whose tokens are known.
 
-        Of several records of it that of `session` is taken, else the latest. With `whole`, tokens that follow
-        the text and have none themselves, a stop token, belong to it. Does not count as a use.
+        Of several records of it that of `session` is taken, as far as it goes, else the latest. With
+        `whole`, tokens that follow the text and have none themselves, a stop token, belong to it. Does not
+        count as a use.
         """
         raw = text.encode("utf-8", "surrogatepass")
-        best = self._longest(raw, namespace)
-        taken, ambiguous = best[0], False
-        if len(best) > 1:
-            mine = self._on_path_of(session, best)
-            taken = mine or max(best, key=lambda reached: reached.node.payload.clock)
-            ambiguous = mine is None
+        reached = list(walk(self._root(namespace), raw, self._pieces))
+        own = self._ways.own(session, reached)
+        if own is not None:
+            reached = [place for place in reached if leads_to(own[0], place)]
+        best = _longest(reached, raw)
+        if own is not None and own[0].text == best[0].text:
+            taken = next((place for place in best if place is own[0]), best[0])
+            ambiguous = False
+        else:
+            taken = max(best, key=_last_use)
+            ambiguous = len(best) > 1 or session in self._ways
         if whole and taken.text == len(raw):
-            taken = behind_hidden(taken)
+            taken, several = behind_hidden(taken, own)
+            ambiguous |= several
         return Found(taken, ambiguous)
 
     def trajectory(self, of: Found | Hold) -> Trajectory:
@@ -181,7 +187,7 @@ class TrajectoryStore:
             node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens))
         self._mark(node, version if version is not None else self.versions.latest)
         if session is not None:
-            self._remember(session, node)
+            self._ways.remember(session, node)
         return Hold(node, hold.tokens + len(given.ids))
 
     def collect(self, current: Version, k: int) -> int:
@@ -204,8 +210,8 @@ class TrajectoryStore:
         """
         raw = text.encode("utf-8", "surrogatepass")
         gone = 0
-        for reached in self._longest(raw, namespace):
-            node = behind_hidden(reached).node
+        for reached in _longest(walk(self._root(namespace), raw, self._pieces), raw):
+            node = behind_hidden(reached)[0].node
             if reached.text == len(raw) and reached.strides and node.attached:
                 runs = self._tree.remove(node)
                 self._forget(runs)
@@ -216,11 +222,11 @@ class TrajectoryStore:
         """Forget everything. Raises ValueError if something is held."""
         self._forget(self._tree.clear())
         self._pieces = Pieces()
-        self._sessions.clear()
+        self._ways.clear()
 
     def forget_session(self, session: Hashable) -> None:
         """Forget which path `session` took; the path itself stays until it is evicted."""
-        self._sessions.pop(session, None)
+        self._ways.forget(session)
 
     def __str__(self) -> str:
         return str(self._tree)
@@ -248,27 +254,6 @@ class TrajectoryStore:
 
     def _root(self, namespace: Hashable) -> Reached:
         return Reached(self._tree.match(b"", namespace, touch=False).node, 0, 0, 0)
-
-    def _longest(self, text: bytes, namespace: Hashable) -> list[Reached]:
-        """The positions to which most of `text` leads; several where it was recorded in several ways."""
-        best: list[Reached] = []
-        for reached in walk(self._root(namespace), text, self._pieces):
-            if not best or reached.text > best[0].text:
-                best = [reached]
-            elif reached.text == best[0].text:
-                above = [other for other in best if leads_to(other, reached)]
-                if not above:
-                    best.append(reached)
-                elif reached.text < len(text):  # behind tokens that the text leaves out
-                    best = [reached if other is above[0] else other for other in best]
-        return best
-
-    def _on_path_of(self, session: Hashable, best: list[Reached]) -> Reached | None:
-        last = self._sessions.get(session) if session is not None else None
-        if last is None or not last.attached:
-            return None
-        path = set(last.path())
-        return next((reached for reached in best if reached.node in path), None)
 
     def _known(self, given: Given, namespace: Hashable) -> Reached:
         """The last node whose text, tokens and records `given` begins with."""
@@ -373,17 +358,30 @@ class TrajectoryStore:
                 run.used = version
             node = node.parent
 
-    def _remember(self, session: Hashable, node: Place) -> None:
-        self._sessions[session] = node
-        self._sessions.move_to_end(session)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
-
 
 def _match(of: Found | Hold) -> Match[bytes, Run]:
     if isinstance(of, Hold):
         return Match(of.node, of.node.end)
     return Match(of.place.node, of.place.strides)
+
+
+def _longest(places: Iterable[Reached], text: bytes) -> list[Reached]:
+    """Those to which most of `text` leads; several where it was recorded in several ways."""
+    best: list[Reached] = []
+    for reached in places:
+        if not best or reached.text > best[0].text:
+            best = [reached]
+        elif reached.text == best[0].text:
+            above = [other for other in best if leads_to(other, reached)]
+            if not above:
+                best.append(reached)
+            elif reached.text < len(text):  # behind tokens that the text leaves out
+                best = [reached if other is above[0] else other for other in best]
+    return best
+
+
+def _last_use(place: Reached) -> int:
+    return place.node.payload.clock if place.strides else 0
 
 
 def _rest_of(ends: Sequence[int], known: Reached) -> Sequence[int]:

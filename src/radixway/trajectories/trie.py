@@ -9,7 +9,7 @@ from typing import Any
 
 from radixway.trajectories.foreign import Encoder, adopt
 from radixway.trajectories.given import Given
-from radixway.trajectories.records import Trajectory, Version
+from radixway.trajectories.records import Label, Spans, Trajectory, Version, spans_of
 from radixway.trajectories.retrieval import Retrieval, Retrieved
 from radixway.trajectories.store import Found, StoreFull, TrajectoryStore
 
@@ -100,21 +100,27 @@ class StringRadixTrie:
         loss_mask: Sequence[int] | None = None,
         weight_version: Version | None = None,
         *,
+        versions: Sequence[Version | None] | None = None,
         offsets: Sequence[int] | None = None,
         session: Hashable = None,
     ) -> bool:
         """Store a text's tokens; those with loss mask 1 were sampled, by `weight_version` if they are new.
 
+        `versions`: which weights sampled each token, where they were not all the same (None for a prompt's).
         `offsets`: at which character of `text` each token ends, if the tokenizer cannot tell. False if
         nothing was stored: empty, lengths that do not fit, or no room beside what is held. Raises ValueError
         for ids or log-probabilities that are none.
         """
         if not text or not len(token_ids):
             return False
-        if any(each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, offsets)):
+        if any(
+            each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, versions, offsets)
+        ):
             return False
         raw = text.encode("utf-8", "surrogatepass")
         given = Given.masked(token_ids, raw, logp, loss_mask, weight_version)
+        if versions is not None:
+            given.spans = _spans_of_versions(given.sampled, versions)
         ends = () if offsets is None else _byte_offsets(text, offsets)
         with self._lock:
             self.make_room(len(token_ids), weight_version)
@@ -211,6 +217,14 @@ class StringRadixTrie:
         most = self.store.max_tokens
         if version is not None and most is not None and self.store.tokens + tokens > most:
             self.store.collect(version, self.gc_threshold_k)
+
+
+def _spans_of_versions(sampled: bytes, versions: Sequence[Version | None]) -> Spans:
+    prompt = Label("prompt", 0)
+    return spans_of(
+        Label("sampled", 1, version) if made else prompt
+        for made, version in zip(sampled, versions, strict=True)
+    )
 
 
 def _byte_offsets(text: str, offsets: Sequence[int]) -> list[int]:

@@ -140,6 +140,8 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
     while True:
         begun = ends[done - 1] if done else 0
         same = _same_bytes(run.text, begun, text, at)
+        if begun + same == len(run.text):  # maybe within a character, which goes on below
+            return len(ends), at + same
         done = _last_end(node, ends, done, begun + same, text, at - begun)
         at += (ends[done - 1] if done else 0) - begun
         after = after_hidden(run, done)
@@ -173,14 +175,14 @@ def _last_end(node: Place, ends: list[int], done: int, limit: int, text: bytes, 
         *range(first - 1, max(done, chunks), -1),
     )
     for strides in candidates:
-        if is_boundary(node.key, strides) and not _within_character(text, base + ends[strides - 1]):
+        if is_boundary(node.key, strides) and not within_character(text, base + ends[strides - 1]):
             return strides
     return done
 
 
 def _is_end(here: Reached, text: bytes) -> bool:
     key = here.node.key
-    return not key or (is_boundary(key, len(key) // STRIDE) and not _within_character(text, here.text))
+    return not key or (is_boundary(key, len(key) // STRIDE) and not within_character(text, here.text))
 
 
 def _step_back(here: Reached, text: bytes) -> Reached | None:
@@ -190,13 +192,13 @@ def _step_back(here: Reached, text: bytes) -> Reached | None:
     while strides > run.chunks + 1:
         strides -= 1
         at -= run.widths[strides]
-        if is_boundary(here.node.key, strides) and not _within_character(text, at):
+        if is_boundary(here.node.key, strides) and not within_character(text, at):
             tokens = here.tokens - run.tokens + strides - min(run.chunks, strides)
             return Reached(here.node, here.node.start + strides, at, tokens)
     return None
 
 
-def _within_character(text: bytes, at: int) -> bool:
+def within_character(text: bytes, at: int) -> bool:
     """Does a character go on at this byte?"""
     return at < len(text) and 0x80 <= text[at] < 0xC0
 

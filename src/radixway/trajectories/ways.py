@@ -1,0 +1,76 @@
+"""The ways that sessions took through the tree: of several records of one text, a session's own is meant."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from radixway.trajectories.walk import Place, Reached
+
+_MOST_SESSIONS = 100_000
+_MOST_WAYS = 64
+"""Per session: the samples of a prompt, and what was said before an edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The path to where one of a session's records ends."""
+
+    end: Place
+    strides: int
+    """From the root; the edge of `end` may have grown beyond them since."""
+
+    @property
+    def nodes(self) -> set[Place]:
+        """All on the path."""
+        return set(self.end.path())
+
+    def goes_on_from(self, earlier: Way) -> bool:
+        """Is the end of `earlier` on the path?"""
+        node: Place | None = self.end
+        while node is not None and node is not earlier.end and node.end >= earlier.strides:
+            node = node.parent
+        return node is earlier.end and earlier.strides <= self.strides
+
+
+class Ways:
+    """Where each session's records end, as far as they are still there."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[Hashable, list[Way]] = OrderedDict()
+        """The latest last."""
+
+    def remember(self, session: Hashable, end: Place) -> None:
+        """A record of `session` ends where `end` does now."""
+        new = Way(end, end.end)
+        before = self._sessions.get(session, ())
+        ways = [way for way in before if way.end.attached and not new.goes_on_from(way)]
+        self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
+        self._sessions.move_to_end(session)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def __contains__(self, session: Hashable) -> bool:
+        """Has it had a record, be it gone by now?"""
+        return session is not None and session in self._sessions
+
+    def own(self, session: Hashable, reached: Sequence[Reached]) -> tuple[Reached, set[Place], int] | None:
+        """The one of `reached` furthest on a way of `session`, with that way's nodes and strides."""
+        best: tuple[Reached, set[Place], int] | None = None
+        for way in reversed(self._sessions.get(session, ())):
+            nodes = way.nodes
+            mine = [place for place in reached if place.node in nodes and place.strides <= way.strides]
+            if mine:
+                furthest = max(mine, key=lambda place: (place.text, place.strides))
+                if best is None or furthest.text > best[0].text:
+                    best = furthest, nodes, way.strides
+        return best
+
+    def forget(self, session: Hashable) -> None:
+        """It will not come back."""
+        self._sessions.pop(session, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._sessions.clear()
