@@ -1,5 +1,6 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
+from radixway.config.base import ConfigError
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
@@ -34,7 +35,7 @@ from radixway.config.sections import (
     check_worker_url,
 )
 from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
-from radixway.config.tree import Config, ConfigError, load_config
+from radixway.config.tree import Config, load_config
 
 __all__ = [
     "AbortSection",

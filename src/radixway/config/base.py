@@ -3,6 +3,10 @@
 from pydantic import BaseModel, ConfigDict
 
 
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names each place and what is wrong there."""
+
+
 class Section(BaseModel):
     """A part of the tree: unknown keys are errors, values do not change after loading."""
 

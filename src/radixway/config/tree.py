@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, PlainSerializer, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
-from yaml.composer import ComposerError
-from yaml.constructor import ConstructorError
 
+from radixway.config.base import ConfigError
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.scale import ScaleSection
@@ -24,18 +23,16 @@ from radixway.config.sections import (
     WorkerSection,
 )
 from radixway.config.trajectories import TrajectoriesSection
+from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
+
+if TYPE_CHECKING:
+    from radixway.config.semantic import SemanticSection
 
 ENV_PREFIX = "RADIXWAY__"
 
-_Place = tuple[str | int, ...]
 
-_IN_WORDS = {
-    "extra_forbidden": "there is no such key",
-    "model_type": "this must be a mapping of keys",
-    "dict_type": "this must be a mapping of keys",
-    "tuple_type": "this must be a list",
-}
-"""Kinds of mistakes that pydantic tells in Python's words."""
+def _dump(section: Any, info: Any) -> Any:
+    return section.model_dump(mode=info.mode) if isinstance(section, BaseModel) else section
 
 
 class Config(BaseSettings):
@@ -52,6 +49,10 @@ class Config(BaseSettings):
     telemetry: TelemetrySection = TelemetrySection()
     trajectories: TrajectoriesSection = TrajectoriesSection()
     scale: ScaleSection = ScaleSection()
+    if TYPE_CHECKING:
+        semantic: SemanticSection | None = None
+    else:  # its many models are built where it is configured: they take a third as long as all the others
+        semantic: Annotated[dict | Any, PlainSerializer(_dump)] = None
 
     @classmethod
     def settings_customise_sources(
@@ -64,10 +65,6 @@ class Config(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what `load_config` merged: it decides the order of the sources."""
         return (init_settings,)
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message names each place and what is wrong there."""
 
 
 def load_config(
@@ -86,76 +83,42 @@ def load_config(
     tree, root = _read_yaml(path) if path is not None else ({}, None)
     merged = _merge(_merge(base or {}, tree), _read_environment())
     merged = _merge(merged, overrides or {})
+    told: list[str] = []
+    if merged.get("semantic") is not None:
+        merged["semantic"] = _read_semantic(merged["semantic"], path, root, told)
     try:
-        return Config(**merged)
+        config = Config(**merged)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(error, path, root))) from None
+        told += _explain(error, path, root)
+    if told:
+        raise ConfigError("\n".join(told))
+    return config
+
+
+def _read_semantic(given: Any, path: Path | None, root: yaml.Node | None, told: list[str]) -> Any:
+    """The `semantic` section, checked together with the file that it names; mistakes are added to `told`."""
+    from radixway.config.semantic import SemanticSection, check, whole_semantic
+
+    try:
+        section = SemanticSection.model_validate(given)
+        whole_semantic(section)
+    except ValidationError as error:
+        told += _explain(error, path, root, ("semantic",))
+        return None
+    except ConfigError as error:
+        told.append(str(error))
+        return None
+    told += [_tell(("semantic", *at), text, path, root) for at, text in check(section)]
+    return section
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
     """The tree of a file, and the nodes that know its lines."""
-    try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
-        root = loader.get_single_node()
-        tree = None if root is None else loader.construct_document(root)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise ConfigError(f"{where}: not valid YAML: {what}") from None
-    if tree is None:
-        return {}, None
-    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise ConfigError(f"{path}:1: the file must be a mapping of sections")
+    tree, root = read_yaml(path)
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
             del tree[name]
     return tree, root
-
-
-class _Loader(yaml.SafeLoader):
-    """Tells two more mistakes by their line: a key that comes twice, and a scalar that is not of its type."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    problem = f"the key {key.value} comes twice"
-                    raise ComposerError(problem=problem, problem_mark=key.start_mark)
-                seen.add(key.value)
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, LookupError, AttributeError):
-            kind = node.tag.rpartition(":")[2]
-            raise ConstructorError(problem=f"this is no {kind}", problem_mark=node.start_mark) from None
-
-
-def _line_of(at: _Place, node: yaml.Node | None) -> int | None:
-    """Where in the file the longest beginning of `at` stands."""
-    line = None
-    for part in at:
-        if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == part]
-        elif isinstance(node, yaml.SequenceNode):
-            found = [(value, value) for index, value in enumerate(node.value) if index == part]
-        else:
-            break
-        if not found:
-            break
-        named, node = found[-1]
-        line = named.start_mark.line + 1
-    return line
 
 
 def _read_environment() -> dict[str, Any]:
@@ -186,20 +149,21 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(error: ValidationError, path: Path | None, root: yaml.Node | None) -> list[str]:
+def _explain(
+    error: ValidationError, path: Path | None, root: yaml.Node | None, within: Place = ()
+) -> list[str]:
     """One line per mistake: where it stands, which key, what is wrong."""
-    told = []
-    for mistake in error.errors():
-        at = mistake["loc"]
-        key = ".".join(str(part) for part in at)
-        variable = ENV_PREFIX + "__".join(str(part).upper() for part in at)
-        line = _line_of(at, root)
-        if any(name.upper() == variable for name in os.environ):
-            where = f"environment: {variable}"
-        elif line is not None:
-            where = f"{path}:{line}"
-        else:
-            where = "configuration"
-        text = _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
-        told.append(f"{where}: {key}: {text}")
-    return told
+    return [_tell((*within, *each["loc"]), in_words(each), path, root) for each in error.errors()]
+
+
+def _tell(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:
+    key = ".".join(str(part) for part in at)
+    variable = ENV_PREFIX + "__".join(str(part).upper() for part in at)
+    line = line_of(at, root)
+    if any(name.upper() == variable for name in os.environ):
+        where = f"environment: {variable}"
+    elif line is not None:
+        where = f"{path}:{line}"
+    else:
+        where = "configuration"
+    return f"{where}: {key}: {text}"

@@ -1,0 +1,52 @@
+"""The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
+
+from radixway.config.semantic.categories import CATEGORIES, Category, InLanguages, ModelScore
+from radixway.config.semantic.checks import check
+from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
+from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
+from radixway.config.semantic.loading import load_semantic, whole_semantic
+from radixway.config.semantic.models import ModelParams, Pricing, ReasoningFamily, VllmEndpoint
+from radixway.config.semantic.section import SemanticSection
+from radixway.config.semantic.signals import (
+    ComplexitySignal,
+    ContextSignal,
+    DomainSignal,
+    EmbeddingSignal,
+    HeaderSignal,
+    KeywordSignal,
+    LanguageSignal,
+    RegexSignal,
+    SignalsSection,
+)
+
+__all__ = [
+    "CATEGORIES",
+    "AbSplit",
+    "Category",
+    "ComplexitySignal",
+    "Condition",
+    "ContextSignal",
+    "DecisionRule",
+    "DomainSignal",
+    "EmbeddingSignal",
+    "FeedbackSection",
+    "FusionSection",
+    "HeaderSignal",
+    "InLanguages",
+    "KeywordSignal",
+    "LanguageSignal",
+    "ModelParams",
+    "ModelRef",
+    "ModelScore",
+    "PolicyRule",
+    "Preference",
+    "Pricing",
+    "ReasoningFamily",
+    "RegexSignal",
+    "SemanticSection",
+    "SignalsSection",
+    "VllmEndpoint",
+    "check",
+    "load_semantic",
+    "whole_semantic",
+]

@@ -1,0 +1,79 @@
+"""The categories of questions, and which models answer them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from radixway.config.base import Section
+from radixway.config.semantic.models import ModelName, Share
+
+CATEGORIES = (
+    "biology",
+    "business",
+    "chemistry",
+    "computer science",
+    "economics",
+    "engineering",
+    "health",
+    "history",
+    "law",
+    "math",
+    "other",
+    "philosophy",
+    "physics",
+    "psychology",
+)
+"""The labels that the domain head knows, in its order."""
+
+PromptMode = Literal["replace", "insert", "off"]
+
+
+class InLanguages(BaseModel):
+    """A text in two languages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    en: str = ""
+    zh: str = ""
+
+    def of(self, language: str) -> str:
+        """In that language if there is one, else in the other."""
+        return (self.zh or self.en) if language == "zh" else (self.en or self.zh)
+
+
+class ModelScore(Section):
+    """How good a model is at a category."""
+
+    model: ModelName
+    score: float = Field(gt=0)
+    use_reasoning: bool
+    """Whether it is to think about these questions."""
+    reasoning_description: str = ""
+    reasoning_effort: str | None = None
+    """For families with efforts; by default `default_reasoning_effort`."""
+
+
+class Category(Section):
+    """One category, and what is different for its questions."""
+
+    name: str = Field(min_length=1, max_length=128)
+    description: str = ""
+    mmlu_categories: tuple[str, ...] = ()
+    """The domain head's labels that mean this one; by default the label of its own name."""
+    system_prompt: str | InLanguages = ""
+    system_prompt_enabled: bool | None = None
+    system_prompt_mode: PromptMode = "replace"
+    """Of a system message that is there already. `insert`: the prompt goes before it."""
+    semantic_cache_enabled: bool | None = None
+    semantic_cache_similarity_threshold: Share | None = None
+    jailbreak_enabled: bool | None = None
+    jailbreak_threshold: Share | None = None
+    pii_enabled: bool | None = None
+    pii_threshold: Share | None = None
+    model_scores: tuple[ModelScore, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """What the domain head calls it."""
+        return self.mmlu_categories or (self.name,)

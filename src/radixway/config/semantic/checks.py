@@ -1,0 +1,111 @@
+"""What must agree between keys: names that refer to nothing, names that come twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from radixway.config.semantic.decisions import Condition
+from radixway.config.semantic.models import REASONING_FAMILIES
+from radixway.config.semantic.section import SemanticSection
+from radixway.config.yaml_file import Place
+
+Mistake = tuple[Place, str]
+
+
+def check(section: SemanticSection) -> Iterator[Mistake]:
+    """Every place where keys contradict each other, and how."""
+    yield from _models(section)
+    yield from _categories(section)
+    for at, names in _named(section):
+        yield from _twice(at, names)
+    for index, rule in enumerate(section.decisions):
+        at: Place = ("decisions", index)
+        yield from _conditions(rule.rules, (*at, "rules"), _known_signals(section))
+        yield from _action(
+            rule.action, [ref.model for ref in rule.model_refs], rule.category, at, "modelRefs"
+        )
+    for index, policy in enumerate(section.policy_rules):
+        yield from _action(policy.action, policy.models, policy.category, ("policy_rules", index), "models")
+
+
+def _models(section: SemanticSection) -> Iterator[Mistake]:
+    endpoints = {endpoint.name for endpoint in section.vllm_endpoints}
+    families = REASONING_FAMILIES.keys() | section.reasoning_families.keys()
+    at: Place
+    for name, model in section.models.items():
+        for index, endpoint in enumerate(model.preferred_endpoints):
+            if endpoint not in endpoints:
+                at = ("model_config", name, "preferred_endpoints", index)
+                yield at, f"there is no endpoint {endpoint!r} under vllm_endpoints"
+        if model.reasoning_family is not None and model.reasoning_family not in families:
+            at = ("model_config", name, "reasoning_family")
+            known = ", ".join(sorted(families))
+            yield at, f"there is no family {model.reasoning_family!r}; known are {known}"
+
+
+def _categories(section: SemanticSection) -> Iterator[Mistake]:
+    for index, category in enumerate(section.categories):
+        at = ("categories", index)
+        if not category.model_scores and not (section.decisions or section.default_model):
+            yield at, f"{category.name} needs model_scores, or the section a default_model"
+        yield from _twice((*at, "model_scores"), [score.model for score in category.model_scores])
+
+
+def _named(section: SemanticSection) -> Iterator[tuple[Place, list[str]]]:
+    signals = section.signals
+    yield ("categories",), [each.name for each in section.categories]
+    yield ("vllm_endpoints",), [each.name for each in section.vllm_endpoints]
+    yield ("decisions",), [each.name for each in section.decisions]
+    yield ("policy_rules",), [each.name for each in section.policy_rules]
+    yield ("ab_splits",), [each.name for each in section.ab_splits]
+    yield ("signals", "keywords"), [each.name for each in signals.keywords]
+    yield ("signals", "embeddings"), [each.name for each in signals.embeddings]
+    yield ("signals", "headers"), [each.name for each in signals.headers]
+    yield ("signals", "context"), [each.name for each in signals.context]
+    yield ("signals", "complexity"), [each.name for each in signals.complexity]
+
+
+def _twice(at: Place, names: Iterable[str]) -> Iterator[Mistake]:
+    seen = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            yield (*at, index), f"{name!r} comes twice"
+        seen.add(name)
+
+
+def _known_signals(section: SemanticSection) -> dict[str, set[str]]:
+    signals = section.signals
+    domains = {each.name for each in signals.domains} | {each.name for each in section.categories}
+    return {
+        "keyword": {each.name for each in (*signals.keywords, *section.keyword_rules)},
+        "regex": {each.name for each in (*signals.regexes, *section.regex_rules)},
+        "embedding": {
+            each.name for each in (*signals.embeddings, *section.embedding_rules, *section.concepts)
+        },
+        "domain": domains,
+        "context": {each.name for each in signals.context},
+        "header": {each.name for each in signals.headers},
+        "complexity": {
+            f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")
+        },
+        "jailbreak": {each.name for each in signals.jailbreak},
+        "pii": {each.name for each in signals.pii},
+    }
+
+
+def _conditions(node: Condition, at: Place, known: dict[str, set[str]]) -> Iterator[Mistake]:
+    names = known.get(node.type or "")
+    if node.name is not None and names is not None and node.name not in names:
+        some = ", ".join(sorted(names)[:8]) or "none"
+        yield (*at, "name"), f"there is no {node.type} signal {node.name!r}; there are: {some}"
+    for index, child in enumerate(node.conditions):
+        yield from _conditions(child, (*at, "conditions", index), known)
+
+
+def _action(
+    action: str, models: Iterable[str], category: str | None, at: Place, field: str
+) -> Iterator[Mistake]:
+    if action == "route" and not tuple(models) and category is None:
+        yield at, f"a rule that routes needs {field}, or a category"
+    if action == "boost_category" and category is None:
+        yield at, "a rule that boosts needs the category"

@@ -1,0 +1,66 @@
+"""What weighs in the choice, beside scores: ours, and off or neutral until configured."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from radixway.config.base import Section
+from radixway.config.semantic.models import ModelName, Share
+
+Preference = Literal["best", "fast", "cheap"]
+
+
+class FusionSection(Section):
+    """How signals that name a category add up: keyword, then embedding, then domain."""
+
+    certain_at: Share = 0.8
+    """A signal at least this sure ends the search."""
+    override_at: Share = 0.95
+    """A later signal this sure goes before an earlier one that was less than certain."""
+
+
+class ReasoningSection(Section):
+    """When a model thinks."""
+
+    entropy: bool = True
+    """How unsure the domain is counts too, in the published bands; else the chosen model's flag alone."""
+
+
+class PreferenceSection(Section):
+    """Quality against price and time."""
+
+    default: Preference = "best"
+    """For requests that say nothing (`x-radixway-preference`, or `preference` in the body)."""
+    least_share: Share = 0.8
+    """`fast` and `cheap` choose among models with at least this share of the best score."""
+    completion_tokens: int = Field(default=256, ge=1)
+    """Expected of an answer, for its price, where the request limits it no further."""
+
+
+class AbSplit(Section):
+    """Requests shared out among models, each session staying with its own."""
+
+    name: str = Field(min_length=1)
+    category: str | None = None
+    """Only for this one."""
+    models: dict[ModelName, float] = Field(min_length=2)
+    """Model: its weight."""
+
+
+class FeedbackSection(Section):
+    """Scores that move with `/feedback`: a Beta posterior per category and model."""
+
+    strength: float = Field(default=20, gt=0)
+    """Judgements that the configured score is worth."""
+    explore: bool = False
+    """Choose by a draw from the posterior (Thompson sampling) rather than by its mean."""
+    remembered: int = Field(default=10_000, ge=0)
+    """Decisions of late that may still be judged."""
+
+
+class BlockSection(Section):
+    """What a client is told whom a rule blocks."""
+
+    status: int = Field(default=403, ge=400, le=499)

@@ -1,0 +1,234 @@
+"""Sections of a vLLM-Semantic-Router `config.yaml` that other rooms read, in that file's own form."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from radixway.config.base import Section
+from radixway.config.semantic.models import Share
+
+
+class BertModel(Section):
+    """The sentence encoder."""
+
+    model_id: str = ""
+    threshold: Share = 0.6
+    """Stands in for thresholds of the cache and of tools that are not given."""
+    use_cpu: bool = True
+
+
+class ClassicCache(Section):
+    """`semantic_cache`."""
+
+    enabled: bool = False
+    backend_type: Literal["memory", "milvus", "hybrid", "redis", "valkey", "qdrant"] = "memory"
+    similarity_threshold: Share | None = None
+    max_entries: int = Field(default=1000, ge=0)
+    ttl_seconds: int = Field(default=3600, ge=0)
+    """0: they never end."""
+    eviction_policy: Literal["fifo", "lru", "lfu"] = "fifo"
+    backend_config_path: str | None = None
+    embedding_model: str = "bert"
+    use_hnsw: bool = False
+    hnsw_m: int = Field(default=16, ge=2)
+    hnsw_ef_construction: int = Field(default=200, ge=1)
+    max_memory_entries: int | None = Field(default=None, ge=0)
+
+
+class ClassicTools(Section):
+    """`tools`: selection from a database of them."""
+
+    enabled: bool = False
+    top_k: int = Field(default=3, ge=1)
+    similarity_threshold: Share | None = 0.2
+    tools_db_path: str | None = None
+    fallback_to_empty: bool = True
+
+
+class PromptGuard(Section):
+    """`prompt_guard`."""
+
+    enabled: bool = False
+    use_modernbert: bool = False
+    model_id: str = ""
+    threshold: Share = 0.7
+    use_cpu: bool = True
+    jailbreak_mapping_path: str | None = None
+
+
+class CategoryModel(Section):
+    """`classifier.category_model`."""
+
+    model_id: str = ""
+    use_modernbert: bool = False
+    threshold: Share = 0.6
+    """A category that is less sure than this is none."""
+    use_cpu: bool = True
+    category_mapping_path: str | None = None
+
+
+class PiiModel(Section):
+    """`classifier.pii_model`."""
+
+    model_id: str = ""
+    use_modernbert: bool = False
+    threshold: Share = 0.7
+    use_cpu: bool = True
+    pii_mapping_path: str | None = None
+
+
+class McpCategoryModel(Section):
+    """`classifier.mcp_category_model`: read, checked and not used; the shipped head classifies."""
+
+    enabled: bool = False
+    transport_type: Literal["stdio", "streamable-http"] = "stdio"
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    url: str | None = None
+    tool_name: str | None = None
+    threshold: Share = 0.6
+    timeout_seconds: int = Field(default=30, ge=1)
+
+
+class Classifier(Section):
+    """`classifier`."""
+
+    category_model: CategoryModel = CategoryModel()
+    pii_model: PiiModel = PiiModel()
+    mcp_category_model: McpCategoryModel = McpCategoryModel()
+
+
+class EmbeddingModels(Section):
+    """`embedding_models`."""
+
+    qwen3_model_path: str = ""
+    gemma_model_path: str = ""
+    use_cpu: bool = True
+
+
+class BatchSize(Section):
+    """A label for batches of some sizes; `max` -1 means no limit."""
+
+    min: int
+    max: int
+    label: str
+
+
+class BatchMetrics(Section):
+    """`api.batch_classification.metrics`."""
+
+    enabled: bool = True
+    detailed_goroutine_tracking: bool = False
+    high_resolution_timing: bool = False
+    sample_rate: Share = 1.0
+    batch_size_ranges: tuple[BatchSize, ...] = ()
+    duration_buckets: tuple[float, ...] = ()
+    size_buckets: tuple[float, ...] = ()
+
+
+class BatchClassification(Section):
+    """`api.batch_classification`."""
+
+    max_batch_size: int = Field(default=100, ge=1)
+    concurrency_threshold: int = Field(default=5, ge=1)
+    max_concurrency: int = Field(default=8, ge=1)
+    metrics: BatchMetrics = BatchMetrics()
+
+
+class Api(Section):
+    """`api`."""
+
+    batch_classification: BatchClassification = BatchClassification()
+
+
+class Exporter(Section):
+    """Where spans go."""
+
+    type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
+    endpoint: str = ""
+    insecure: bool = False
+
+
+class Sampling(Section):
+    """Which requests are traced."""
+
+    type: Literal["always_on", "always_off", "probabilistic"] = "always_on"
+    rate: Share = 1.0
+
+
+class Resource(Section):
+    """Who the spans are from."""
+
+    service_name: str = ""
+    service_version: str = ""
+    deployment_environment: str = ""
+
+
+class Tracing(Section):
+    """`observability.tracing`."""
+
+    enabled: bool = False
+    provider: str = "opentelemetry"
+    exporter: Exporter = Exporter()
+    sampling: Sampling = Sampling()
+    resource: Resource = Resource()
+
+
+class MetricsSwitch(Section):
+    """`observability.metrics`."""
+
+    enabled: bool = True
+
+
+class Observability(Section):
+    """`observability`."""
+
+    tracing: Tracing = Tracing()
+    metrics: MetricsSwitch = MetricsSwitch()
+
+
+class RouterTuning(Section):
+    """`router`: figures of the peer's own classifiers. Read, checked and not used here."""
+
+    high_confidence_threshold: Share | None = None
+    low_latency_threshold_ms: float | None = None
+    lora_baseline_score: float | None = None
+    traditional_baseline_score: float | None = None
+    embedding_baseline_score: float | None = None
+    success_confidence_threshold: Share | None = None
+    large_batch_threshold: int | None = None
+    lora_default_execution_time_ms: float | None = None
+    traditional_default_execution_time_ms: float | None = None
+    default_confidence_threshold: Share | None = None
+    default_max_latency_ms: float | None = None
+    default_batch_size: int | None = None
+    default_avg_execution_time_ms: float | None = None
+    lora_default_confidence: Share | None = None
+    traditional_default_confidence: Share | None = None
+    lora_default_success_rate: Share | None = None
+    traditional_default_success_rate: Share | None = None
+    multi_task_lora_weight: float | None = None
+    single_task_traditional_weight: float | None = None
+    large_batch_lora_weight: float | None = None
+    small_batch_traditional_weight: float | None = None
+    medium_batch_weight: float | None = None
+    high_confidence_lora_weight: float | None = None
+    low_confidence_traditional_weight: float | None = None
+    low_latency_lora_weight: float | None = None
+    high_latency_traditional_weight: float | None = None
+    performance_history_weight: float | None = None
+
+
+class Listener(Section):
+    """`listeners[]` of v0.1: read and not used; the gateway listens where `gateway` says."""
+
+    name: str = ""
+    address: str = ""
+    port: int = Field(default=0, ge=0, le=65535)
+    timeout: str = ""
+
+
+PluginSettings = dict[str, Any]

@@ -1,0 +1,110 @@
+"""Rules over signals: the boolean trees of v0.1 and the expressions of the published routing proposal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from radixway.config.base import Section
+from radixway.config.semantic.models import ModelName
+from radixway.config.semantic.signals import SignalName
+
+Action = Literal["route", "block", "boost_category", "fallthrough"]
+
+Kind = Literal[
+    "keyword",
+    "regex",
+    "embedding",
+    "domain",
+    "language",
+    "context",
+    "complexity",
+    "header",
+    "jailbreak",
+    "pii",
+    "fact_check",
+    "user_feedback",
+    "preference",
+]
+"""What a condition's `type` may be."""
+
+
+class Condition(Section):
+    """A node of a tree: a signal (`type`, `name`), or an operator over conditions. `{}` always holds."""
+
+    type: Kind | None = None
+    name: SignalName | None = None
+    operator: Annotated[
+        Literal["AND", "OR", "NOT"] | None,
+        BeforeValidator(lambda said: said.upper() if isinstance(said, str) else said),
+    ] = None
+    conditions: tuple[Condition, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_shape(self) -> Self:
+        if self.type is not None or self.name is not None:
+            if self.operator is not None or self.conditions:
+                raise ValueError(
+                    "a condition is a signal (type, name) or an operator over conditions, not both"
+                )
+            if self.type is None or self.name is None:
+                raise ValueError("a signal needs both its type and its name")
+        elif self.operator == "NOT" and len(self.conditions) != 1:
+            raise ValueError("NOT takes exactly one condition")
+        elif self.operator == "OR" and not self.conditions:
+            raise ValueError("OR needs conditions")
+        return self
+
+
+class ModelRef(Section):
+    """A model that a decision may choose; earlier ones are better unless they have scores."""
+
+    model: ModelName
+    use_reasoning: bool = False
+    reasoning_effort: str | None = None
+    lora_name: ModelName | None = None
+    """The adapter's name goes to the worker in place of the model's."""
+    score: float | None = Field(default=None, gt=0)
+
+
+class Plugin(Section):
+    """What else a decision does. `system_prompt` and `header_mutation` are done here; the others are for the
+    cache and the guard to read."""
+
+    type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
+    configuration: dict[str, Any] = Field(default_factory=dict)
+
+
+class DecisionRule(Section):
+    """One of `decisions`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    name: SignalName
+    description: str = ""
+    priority: int = 0
+    rules: Condition = Condition()
+    model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
+    plugins: tuple[Plugin, ...] = ()
+    action: Action = "route"
+    """Ours: a tree may block, boost or fall through as well."""
+    message: str = ""
+    category: str | None = None
+    """To boost, or the category that the decision counts as."""
+    boost_weight: float = Field(default=1.5, gt=0)
+
+
+class PolicyRule(Section):
+    """One of `policy_rules`: an expression over signals, and what follows from it."""
+
+    name: SignalName
+    description: str = ""
+    condition: str = Field(min_length=1, max_length=4096)
+    """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
+    action: Action
+    priority: int = 0
+    models: tuple[ModelName, ...] = ()
+    category: str | None = None
+    boost_weight: float = Field(default=1.5, gt=0)
+    message: str = ""

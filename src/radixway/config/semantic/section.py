@@ -1,0 +1,112 @@
+"""The `semantic` section: ours, and everything a vLLM-Semantic-Router `config.yaml` may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from radixway.config.base import Section
+from radixway.config.semantic.categories import Category
+from radixway.config.semantic.choosing import (
+    AbSplit,
+    BlockSection,
+    FeedbackSection,
+    FusionSection,
+    PreferenceSection,
+    ReasoningSection,
+)
+from radixway.config.semantic.classic import (
+    Api,
+    BertModel,
+    ClassicCache,
+    ClassicTools,
+    Classifier,
+    EmbeddingModels,
+    Listener,
+    Observability,
+    PromptGuard,
+    RouterTuning,
+)
+from radixway.config.semantic.decisions import DecisionRule, PolicyRule
+from radixway.config.semantic.models import (
+    REASONING_FAMILIES,
+    ModelName,
+    ModelParams,
+    ReasoningFamily,
+    VllmEndpoint,
+)
+from radixway.config.semantic.signals import EmbeddingSignal, KeywordSignal, RegexSignal, SignalsSection
+
+
+class SemanticSection(Section):
+    """What requests mean, and which model answers them. Off until it is configured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    enabled: bool | None = None
+    """By default, whether anything here is configured."""
+    config: Path | None = None
+    """A file with these keys, a vLLM-Semantic-Router `config.yaml` as it is. Keys given beside it go before
+    the file's."""
+    watch: bool = True
+    """Changes of that file (without one, of this section's) take effect while the gateway runs."""
+
+    default_model: str = ""
+    """Answers where nothing else is decided; by default the model that scores best on the whole."""
+    auto_model_name: str = "MoM"
+    """A model name that leaves the choice to the gateway, as `auto` always does."""
+    include_config_models_in_list: bool = False
+    clear_route_cache: bool = False
+    """Envoy's."""
+    default_reasoning_effort: str = "medium"
+    strategy: Literal["priority", "confidence"] = "priority"
+    """Which of the `decisions` that hold wins."""
+
+    categories: tuple[Category, ...] = ()
+    models: dict[ModelName, ModelParams] = Field(default_factory=dict, alias="model_config")
+    vllm_endpoints: tuple[VllmEndpoint, ...] = ()
+    reasoning_families: dict[str, ReasoningFamily] = Field(default_factory=dict)
+    """Added to those known: deepseek, qwen3, gpt-oss, gpt."""
+
+    keyword_rules: tuple[KeywordSignal, ...] = ()
+    regex_rules: tuple[RegexSignal, ...] = ()
+    embedding_rules: tuple[EmbeddingSignal, ...] = ()
+    concepts: tuple[EmbeddingSignal, ...] = ()
+    signals: SignalsSection = SignalsSection()
+    decisions: tuple[DecisionRule, ...] = ()
+    policy_rules: tuple[PolicyRule, ...] = ()
+
+    fusion: FusionSection = FusionSection()
+    reasoning: ReasoningSection = ReasoningSection()
+    preference: PreferenceSection = PreferenceSection()
+    ab_splits: tuple[AbSplit, ...] = ()
+    feedback: FeedbackSection = FeedbackSection()
+    block: BlockSection = BlockSection()
+    shipped_prompts: bool = False
+    """Categories without a system prompt of their own get the shipped one."""
+
+    bert_model: BertModel = BertModel()
+    semantic_cache: ClassicCache | None = None
+    tools: ClassicTools | None = None
+    prompt_guard: PromptGuard | None = None
+    classifier: Classifier = Classifier()
+    embedding_models: EmbeddingModels = EmbeddingModels()
+    api: Api = Api()
+    observability: Observability = Observability()
+    router: RouterTuning = RouterTuning()
+    listeners: tuple[Listener, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether requests are read for their meaning."""
+        return bool(self.model_fields_set) if self.enabled is None else self.enabled
+
+    def family_of(self, model: str) -> ReasoningFamily | None:
+        """How that model is told whether to think."""
+        params = self.models.get(model)
+        if params is None or params.reasoning_family is None:
+            return None
+        name = params.reasoning_family
+        return self.reasoning_families.get(name) or REASONING_FAMILIES.get(name)

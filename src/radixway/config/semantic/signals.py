@@ -1,0 +1,183 @@
+"""The signals that are read of a request, as rules name them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from radixway.config.base import Section
+from radixway.config.semantic.models import ModelName, Share
+
+SignalName = Annotated[str, Field(min_length=1, max_length=128)]
+_MULTIPLES = {"": 1, "K": 1_000, "M": 1_000_000}
+
+
+def _tokens(said: object) -> object:
+    """`32K` and `1.5M` as numbers."""
+    if isinstance(said, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KkMm]?)\s*", said)
+        if found is None:
+            raise ValueError(f"a number of tokens is like 500, 32K or 1.5M, not {said!r}")
+        return int(float(found[1]) * _MULTIPLES[found[2].upper()])
+    return said
+
+
+def _upper(said: object) -> object:
+    return said.upper() if isinstance(said, str) else said
+
+
+Tokens = Annotated[int, BeforeValidator(_tokens), Field(ge=0)]
+Operator = Annotated[Literal["AND", "OR", "NOT", "NOR"], BeforeValidator(_upper)]
+
+
+class KeywordSignal(Section):
+    """Words and phrases in the prompt."""
+
+    name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    operator: Operator = "OR"
+    """All of them, any, or none (NOT and NOR are the same)."""
+    keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    case_sensitive: bool = False
+    method: Literal["exact", "regex", "fuzzy"] = "exact"
+    """Regular expressions are RE2's: no look-around, and time linear in the text."""
+    fuzzy_threshold: float = Field(default=85, ge=0, le=100)
+    """Least likeness of a word, in percent."""
+    models: tuple[ModelName, ...] = ()
+    """Where a prompt that matches goes at once, the best of them first."""
+    priority: int = 150
+    """Of that, among the rules."""
+
+
+class RegexSignal(Section):
+    """A pattern of the prompt, and what is done about it."""
+
+    name: SignalName
+    pattern: str = Field(min_length=1)
+    case_sensitive: bool = False
+    action: Literal["block", "route", "log"] = "log"
+    message: str = ""
+    models: tuple[ModelName, ...] = ()
+    priority: int | None = None
+    """By default 200 for blocks and 150 for routes."""
+
+
+class EmbeddingSignal(Section):
+    """Sentences that the prompt may be like."""
+
+    name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    threshold: Share = 0.75
+    candidates: tuple[str, ...] = Field(
+        min_length=1, validation_alias=AliasChoices("candidates", "keywords", "examples")
+    )
+    aggregation_method: Literal["mean", "max", "any"] = Field(
+        default="max", validation_alias=AliasChoices("aggregation_method", "aggregate")
+    )
+    """What must reach the threshold: their mean likeness, the best, or any one (the first that does)."""
+    action: Literal["none", "route", "boost_category"] = "none"
+    models: tuple[ModelName, ...] = ()
+    category: str | None = None
+    boost_weight: float = Field(default=1.5, gt=0, validation_alias=AliasChoices("boost_weight", "boost"))
+    priority: int = 100
+    model: str | None = None
+    """The peer's choice of encoder for this rule, and its next three: read and not used."""
+    dimension: int | None = None
+    quality_priority: Share | None = None
+    latency_priority: Share | None = None
+
+
+class DomainSignal(Section):
+    """Labels of the domain head under a name of one's own."""
+
+    name: SignalName
+    description: str = ""
+    mmlu_categories: tuple[str, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """What the domain head calls it."""
+        return self.mmlu_categories or (self.name,)
+
+
+class LanguageSignal(Section):
+    """The prompt's language, by its ISO 639-1 code."""
+
+    name: SignalName
+    description: str = ""
+
+
+class ContextSignal(Section):
+    """How long the conversation is."""
+
+    name: SignalName
+    min_tokens: Tokens = 0
+    max_tokens: Tokens | None = None
+    description: str = ""
+
+
+class Sentences(Section):
+    """Examples."""
+
+    candidates: tuple[str, ...] = Field(min_length=1)
+
+
+class ComplexitySignal(Section):
+    """Whether a prompt is more like hard examples or like easy ones: `NAME:hard`, `:medium`, `:easy`."""
+
+    name: SignalName
+    threshold: Share = 0.1
+    """By how much one likeness must pass the other."""
+    hard: Sentences
+    easy: Sentences
+    description: str = ""
+
+
+class HeaderSignal(Section):
+    """A header of the request."""
+
+    name: SignalName
+    header: Annotated[str, Field(pattern=r"^[Xx]-[A-Za-z0-9-]+$")]
+    """One that begins with x-, as all that travel on do; none that only a trusted hop may send."""
+    values: tuple[str, ...] = ()
+    """Any of these; none given: the header is there."""
+    pattern: str | None = None
+    """Or a regular expression (RE2) for the whole value."""
+
+
+class NamedSignal(Section):
+    """A signal of the peer that is known by its name alone."""
+
+    name: SignalName
+    description: str = ""
+
+
+class GuardSignal(Section):
+    """What the guard finds; it is the guard's to read."""
+
+    name: SignalName
+    threshold: Share = 0.7
+    description: str = ""
+    method: str | None = None
+    include_history: bool = False
+    pii_types_allowed: tuple[str, ...] = ()
+    jailbreak_patterns: tuple[str, ...] = ()
+    benign_patterns: tuple[str, ...] = ()
+
+
+class SignalsSection(Section):
+    """`signals` of v0.1, and three of our own."""
+
+    keywords: tuple[KeywordSignal, ...] = ()
+    regexes: tuple[RegexSignal, ...] = ()
+    embeddings: tuple[EmbeddingSignal, ...] = ()
+    domains: tuple[DomainSignal, ...] = ()
+    language: tuple[LanguageSignal, ...] = ()
+    context: tuple[ContextSignal, ...] = ()
+    complexity: tuple[ComplexitySignal, ...] = ()
+    headers: tuple[HeaderSignal, ...] = ()
+    jailbreak: tuple[GuardSignal, ...] = ()
+    pii: tuple[GuardSignal, ...] = ()
+    fact_check: tuple[NamedSignal, ...] = ()
+    """This and the next two never match here, of which the log warns once."""
+    user_feedbacks: tuple[NamedSignal, ...] = ()
+    preferences: tuple[NamedSignal, ...] = ()
