@@ -32,17 +32,23 @@ from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
 from radixway.surfaces import (
     AdminAccess,
+    AgentCalls,
+    AgentExchange,
+    AgentRoad,
     ChatCompletions,
     Completions,
     Exchange,
     Fleet,
     Generate,
+    SessionKeeper,
     Surface,
     TrustedHops,
     admin_routes,
     affinity_routes,
+    count_routes,
     fleet_routes,
     selector_routes,
+    session_routes,
     sglang_routes,
     traffic_routes,
     trajectory_routes,
@@ -97,6 +103,8 @@ class Gateway:
             self._middlewares.insert(0, self.recorder)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
+        self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of)
+        self._agents: AgentCalls | None = None
         self.load_sync: LoadSync | None = None
         """While it runs, and if there are to be several gateways."""
         self._rest = FastAPI(
@@ -123,6 +131,8 @@ class Gateway:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             exchange = self._hot.get(scope["path"])
+            if exchange is None and self._agents is not None:
+                exchange = self._agents.find(scope)
             if exchange is not None:
                 await exchange(scope, receive, send)
                 return
@@ -158,10 +168,11 @@ class Gateway:
         )
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
         middlewares = [*self._middlewares]
+        resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
         if self.recorder is not None:
-            resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
-        pipeline = Pipeline(middlewares, Tap(dispatch, self.registry, prompts, self.traffic))
+        tap = Tap(dispatch, self.registry, prompts, self.traffic)
+        pipeline = Pipeline(middlewares, tap)
         hops = TrustedHops(config.gateway)
         in_hand = InHand()
         for path, surface in HOT_PATHS.items():
@@ -176,6 +187,25 @@ class Gateway:
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
+        # Sessions keep their own record, and their answers are always resumed.
+        others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
+        to_workers = Pipeline([resume, *others], tap)
+        session_header = (
+            config.routing.session.headers[0] if config.routing.session.headers else "x-session-id"
+        )
+        self._agents = AgentCalls(
+            lambda wire: AgentExchange(
+                wire,
+                AgentRoad(wire, self.sessions, to_workers, session_header.encode("ascii")),
+                self.metrics,
+                self.journals,
+                self._via,
+                hops,
+                in_hand,
+                max_body_bytes=config.gateway.max_body_bytes,
+                timeout_s=config.gateway.request_timeout_s,
+            )
+        )
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         access = AdminAccess(config.gateway)
         reports: dict[str, Callable[[], Any]] = {"weights": weights.describe}
@@ -192,6 +222,8 @@ class Gateway:
         self._rest.include_router(affinity_routes(selector))
         tries = self.recorder.tries if self.recorder is not None else None
         self._rest.include_router(trajectory_routes(tries, self.tokenizer_of))
+        self._rest.include_router(session_routes(self.sessions, access))
+        self._rest.include_router(count_routes(self.sessions))
         reservations = Reservations(
             config.routing.reservation_ttl_s, config.routing.most_reservations, selector.ledger.clock
         )
@@ -200,6 +232,7 @@ class Gateway:
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
         for section in (*early, *config.workers):
             self.registry.add(section)
+        await self.sessions.open()
         try:
             async with sync.running() if sync is not None else nullcontext():
                 yield
@@ -207,6 +240,7 @@ class Gateway:
             reservations.close()
             prompts.close()
             await worker_calls.close()
+            await self.sessions.close()
             await health.close()
             await kv_events.close()
             await transport.close()

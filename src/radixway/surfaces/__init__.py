@@ -3,6 +3,14 @@
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.admin import admin_routes
 from radixway.surfaces.affinity import affinity_routes
+from radixway.surfaces.agents import (
+    AgentCalls,
+    AgentExchange,
+    AgentRoad,
+    SessionKeeper,
+    count_routes,
+    session_routes,
+)
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.generate import Generate
@@ -16,17 +24,23 @@ from radixway.surfaces.workers import worker_routes
 
 __all__ = [
     "AdminAccess",
+    "AgentCalls",
+    "AgentExchange",
+    "AgentRoad",
     "ChatCompletions",
     "Completions",
     "Exchange",
     "Fleet",
     "Generate",
+    "SessionKeeper",
     "Surface",
     "TrustedHops",
     "admin_routes",
     "affinity_routes",
+    "count_routes",
     "fleet_routes",
     "selector_routes",
+    "session_routes",
     "sglang_routes",
     "traffic_routes",
     "trajectory_routes",

@@ -13,7 +13,7 @@ from radixway.pipeline import (
     DeadlineExceeded,
     GatewayError,
     InHand,
-    Pipeline,
+    Next,
     Reply,
     Request,
     StreamBroken,
@@ -83,7 +83,7 @@ class Exchange:
     def __init__(
         self,
         surface: Surface,
-        pipeline: Pipeline,
+        pipeline: Next,
         metrics: Metrics,
         book: JournalBook,
         via: Via,
@@ -181,7 +181,11 @@ class Exchange:
             self._metrics.broken_streams.inc()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_S):
-                await sent.send_error(error)
+                await sent.send_error(self.shaped(request, error))
+
+    def shaped(self, request: Request, error: HttpError) -> HttpError:
+        """The error as the surface's clients read it: OpenAI's shape, unless a subclass says otherwise."""
+        return error
 
     def _note_departure(self, request: Request) -> None:
         request.journal.add("client_left")

@@ -87,6 +87,11 @@ class LastWords:
             elif self._events == 2 and _brings_new_only(second := _read(self._last)):
                 self._parts = [_read(before), second]
 
+    @property
+    def brings_new_only(self) -> bool:
+        """Events bring only what is new; false too while only one has come."""
+        return self._parts is not None
+
     def answer(self) -> Sampled:
         """What was sampled up to now. Raises Unusable."""
         if self._parts is None:

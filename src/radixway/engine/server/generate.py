@@ -33,7 +33,10 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
         all_ids = await prompt_ids(service, [item.prompt for item in items], param=param)
         jobs = []
         for item, ids in zip(items, all_ids, strict=True):
-            default = service.default_max_tokens(_DEFAULT_MAX_NEW_TOKENS, ids)
+            most = service.engine.model_info.context_length
+            default = service.default_max_tokens(
+                most if item.wants_all_that_fits else _DEFAULT_MAX_NEW_TOKENS, ids
+            )
             grammar = await compiled(service, item.constraint)
             jobs += [Job(ids, params, item.rid) for params in item.params(default, grammar)]
         async with service.generate(

@@ -51,7 +51,8 @@ WIRE_NAMES = {
 class GenerateSampling(msgspec.Struct, kw_only=True):
     """`sampling_params`, under SGLang's names."""
 
-    max_new_tokens: int | None = None
+    max_new_tokens: int | msgspec.UnsetType | None = msgspec.UNSET
+    """Null: as many as fit, as in SGLang; left out: SGLang's default."""
     min_new_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -120,6 +121,11 @@ class GenerateItem:
     logprobs: Logprobs | None
     samples: int
     constraint: Wanted | None
+
+    @property
+    def wants_all_that_fits(self) -> bool:
+        """Its answer may be of any length."""
+        return self.sampling.max_new_tokens is None
 
     def params(self, default_max_tokens: int, grammar: Grammar | None) -> list[SamplingParams]:
         """The parameters of each of its samples. Raises InvalidRequest naming the field at fault."""
@@ -221,7 +227,7 @@ def _sampling_params(
     grammar: Grammar | None,
 ) -> SamplingParams:
     return SamplingParams(
-        max_tokens=default_max_tokens if given.max_new_tokens is None else given.max_new_tokens,
+        max_tokens=given.max_new_tokens if isinstance(given.max_new_tokens, int) else default_max_tokens,
         min_tokens=given.min_new_tokens or 0,
         temperature=1.0 if given.temperature is None else given.temperature,
         top_p=1.0 if given.top_p is None else given.top_p,

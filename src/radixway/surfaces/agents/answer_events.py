@@ -1,0 +1,49 @@
+"""The events of an answer in the agent's protocol, as the worker's events come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Self
+
+from radixway.pipeline import Chunks, StreamBroken
+from radixway.web import HttpError
+
+if TYPE_CHECKING:
+    from radixway.surfaces.agents.road import AgentCall
+
+
+class AnswerEvents(Chunks):
+    """Translates a stream, and keeps the call when it ends, however it does."""
+
+    def __init__(self, call: AgentCall, inner: Chunks, worker: str) -> None:
+        self._call = call
+        self._inner = inner
+        self._worker = worker
+        self._writer = call.wire.events(call.ask, call.head)
+        self._events = self._all()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._events)
+
+    def fail(self, error: HttpError) -> bytes:
+        """The last events of a stream that breaks off."""
+        return self._writer.fail(error)
+
+    async def aclose(self) -> None:
+        await self._events.aclose()
+        await self._inner.aclose()
+        await self._call.break_off()
+
+    async def _all(self) -> AsyncGenerator[bytes]:
+        if begun := self._writer.begin():
+            yield begun
+        async for chunk in self._inner:
+            if events := self._writer.grow(self._call.heard.hear(chunk)):
+                yield events
+        if not self._call.heard.ended:
+            raise StreamBroken(self._worker, "no finish reason")
+        rest, ending = await self._call.keep()
+        yield self._writer.grow(rest) + self._writer.end(ending)

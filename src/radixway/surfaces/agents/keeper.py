@@ -1,0 +1,276 @@
+"""Keeps the sessions: in memory, and in their file where one is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from radixway.config import TrajectoriesSection
+from radixway.pipeline import BadRequest, TokenizerOf
+from radixway.surfaces.agents.errors import (
+    ArchiveBroken,
+    NoTokenizer,
+    SessionConflict,
+    SessionGone,
+    SessionLimit,
+    SessionNotFound,
+)
+from radixway.surfaces.agents.speaking import Speaking
+from radixway.trajectories import StoreFull, TrajectoryStore
+from radixway.trajectories.replies import Sampled
+from radixway.trajectories.sessions import (
+    Archive,
+    Call,
+    Prompt,
+    Sample,
+    Session,
+    SessionBook,
+    SessionExists,
+    TooManySessions,
+    Turn,
+    Wanted,
+    find_known,
+    make_samples,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
+
+
+class SessionKeeper:
+    """All sessions of a gateway. Its methods are the event loop's; the file has a thread of its own."""
+
+    def __init__(
+        self, section: TrajectoriesSection, tokenizer_of: TokenizerOf, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._section = section.sessions
+        self._tokenizer_of = tokenizer_of
+        self.clock = clock
+        self.book = SessionBook(
+            TrajectoryStore(max_bytes=section.max_bytes),
+            most=self._section.most,
+            idle_s=self._section.idle_s,
+        )
+        self._archive: Archive | None = None
+        self._thread = ThreadPoolExecutor(1, "radixway-sessions")
+        self._loading = asyncio.Lock()
+        self._speaking: dict[str, Speaking] = {}
+
+    async def open(self) -> None:
+        """Find what the file has, if there is one. Raises sqlite3.Error, ValueError, OSError."""
+        path = self._section.path
+        if path is None:
+            return
+        loop = asyncio.get_running_loop()
+        self._archive = archive = await loop.run_in_executor(self._thread, Archive, path.expanduser())
+        for session in await self._in_archive(lambda: list(archive.sessions(self.book.store))):
+            self.book.take(session)
+
+    async def close(self) -> None:
+        """Let go of the file; everything of it is written."""
+        if self._archive is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._archive.close)
+        self._thread.shutdown(wait=False)
+
+    async def speaking(self, model: str | None) -> Speaking:
+        """How a model is spoken to. Raises NoTokenizer."""
+        name, tokenizer = await self._tokenizer_of(model)
+        if tokenizer is None:
+            raise NoTokenizer(name or model or "")
+        known = self._speaking.get(name)
+        if known is None or known.tokenizer is not tokenizer:
+            known = self._speaking[name] = Speaking(name, tokenizer)
+        return known
+
+    async def make(
+        self, session_id: str | None, model: str | None = None, metadata: dict[str, Any] | None = None
+    ) -> Session:
+        """A new session. Raises BadRequest, SessionConflict, SessionLimit."""
+        if session_id is not None and not _ID.fullmatch(session_id):
+            raise BadRequest(
+                "session_id: 1 to 128 letters, digits and . _ : ~ @ + -, beginning with a letter or digit",
+                param="session_id",
+            )
+        try:
+            session = self.book.make(session_id, self.clock(), model=model, metadata=metadata)
+        except SessionExists:
+            raise SessionConflict(
+                f"there is a session {session_id!r} already", code="session_exists", param="session_id"
+            ) from None
+        except TooManySessions as error:
+            raise SessionLimit(str(error), code="too_many_sessions") from None
+        await self.write(session)
+        return session
+
+    async def find(self, session_id: str) -> Session:
+        """The session, with its calls unless it was collected. Raises SessionNotFound."""
+        await self.sweep()
+        session = self.book.find(session_id)
+        if session is None:
+            raise SessionNotFound(session_id)
+        if session.state != "collected":
+            await self.load(session)
+        return session
+
+    async def for_call(self, session_id: str) -> Session:
+        """The session that an agent calls, made if need be. Raises SessionNotFound, SessionConflict …"""
+        if self.book.find(session_id) is None and self._section.on_first_use:
+            return await self.make(session_id)
+        session = await self.find(session_id)
+        if session.state != "open":
+            raise SessionConflict(f"the session {session_id!r} is {session.state}", code="session_finished")
+        self.book.use(session, self.clock())
+        return session
+
+    async def sweep(self) -> None:
+        """Finish what nobody used for long."""
+        for session in self.book.finish_idle(self.clock()):
+            await self.write(session)
+
+    async def load(self, session: Session) -> None:
+        """Have the calls of a session here that are in the file only. Raises SessionLimit."""
+        archive = self._archive
+        if session.loaded or archive is None:
+            return
+        async with self._loading:
+            if session.loaded:
+                return
+            calls = await self._in_archive(lambda: archive.calls(session.id))
+            if session.loaded or self.book.find(session.id) is not session:
+                return
+            try:
+                for call, added in calls:
+                    session.restore(call, added)
+            except StoreFull as error:
+                session.forget_calls()
+                raise _full(error) from None
+            session.loaded = True
+
+    async def begin(self, session: Session, wanted: Wanted, speaking: Speaking) -> tuple[Prompt, Turn]:
+        """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
+
+        The turn ends with `end` or `drop`.
+        """
+        known = find_known(session, wanted)
+        reply_ids = self._reply_ids(session, known.call) if known.call is not None else []
+        prompt = await asyncio.to_thread(speaking.prompting.make, wanted, known, reply_ids)
+        if self.book.find(session.id) is not session or session.state == "collected":
+            raise SessionNotFound(session.id)
+        try:
+            turn = session.begin(
+                prompt.parent,
+                prompt.ids,
+                speaking.tokenizer.token_bytes,
+                frame=wanted.frame,
+                model=speaking.model,
+                messages=prompt.messages,
+                resumes=prompt.resumes,
+                instructed=wanted.instructed and prompt.parent is None,
+                deviations=prompt.deviations,
+            )
+        except StoreFull as error:
+            raise _full(error) from None
+        return prompt, turn
+
+    async def end(
+        self, session: Session, turn: Turn, call_id: str, sampled: Sampled, speaking: Speaking, **told: Any
+    ) -> Call | None:
+        """A call has its answer: keep it. None if the session is gone. Raises SessionLimit, ArchiveBroken."""
+        if self.book.find(session.id) is not session or session.state == "collected":
+            session.drop(turn)
+            return None
+        now = self.clock()
+        try:
+            call, added = session.end(
+                turn, call_id, sampled, speaking.tokenizer.token_bytes, created=now, **told
+            )
+        except StoreFull as error:
+            raise _full(error) from None
+        self.book.use(session, now)
+        archive = self._archive
+        if archive is not None:
+            await self._in_archive(lambda: archive.write_call(session, call, added))
+        return call
+
+    async def reward(self, session: Session, reward: float | None, call: Call | None) -> None:
+        """Set the reward of a session, or of one of its calls."""
+        archive = self._archive
+        if call is None:
+            session.reward = reward
+            await self.write(session)
+            return
+        call.reward = reward
+        if archive is not None:
+            await self._in_archive(lambda: archive.write_reward(call))
+
+    async def finish(self, session: Session) -> None:
+        """No more calls are to come."""
+        self.book.finish(session)
+        await self.write(session)
+
+    async def samples(self, session: Session) -> list[Sample]:
+        """Its training samples. Raises SessionGone, SessionLimit."""
+        if session.state != "collected":
+            await self.load(session)
+            return list(make_samples(session))
+        if self._archive is None:
+            raise SessionGone(f"the session {session.id!r} was collected, and no file keeps its tokens")
+        await self.load(session)
+        try:
+            return list(make_samples(session))
+        finally:
+            session.forget_calls()
+
+    async def collect(self, session: Session) -> None:
+        """Its samples have been fetched: hold its tokens no longer. Raises SessionConflict."""
+        if session.state == "collected":
+            return
+        if session.state == "open":
+            raise SessionConflict(
+                f"the session {session.id!r} is not finished: POST /sessions/{session.id}/finish",
+                code="session_open",
+            )
+        if session.turns:
+            raise SessionConflict(f"calls of {session.id!r} are still under way", code="session_busy")
+        self.book.collect(session)
+        if self._archive is not None:
+            session.forget_calls()
+        await self.write(session)
+
+    async def delete(self, session: Session) -> None:
+        """Forget a session, its file's part too. Calls under way end as they would, and are not kept."""
+        self.book.remove(session)
+        archive = self._archive
+        if archive is not None:
+            await self._in_archive(lambda: archive.delete(session.id))
+
+    async def write(self, session: Session) -> None:
+        """Have the session in the file as it is now, its calls aside."""
+        archive = self._archive
+        if archive is not None:
+            await self._in_archive(lambda: archive.write_session(session))
+
+    def _reply_ids(self, session: Session, call: Call) -> list[int]:
+        assert call.hold is not None
+        return session.store.token_ids(call.hold)[call.sampled_at :].tolist()
+
+    async def _in_archive(self, work: Callable[[], T]) -> T:
+        """Work in the file's thread, to its end even if nobody waits for it. Raises ArchiveBroken."""
+        try:
+            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        except sqlite3.Error as error:
+            log.error("the sessions' file %s: %s", self._section.path, error)
+            raise ArchiveBroken(f"the sessions' file cannot be used now: {error}") from None
+
+
+def _full(error: StoreFull) -> SessionLimit:
+    return SessionLimit(f"trajectories.max_bytes: {error}", code="store_full")

@@ -1,0 +1,208 @@
+"""`/sessions` and `/samples`: for whoever runs the agents and trains on what they did."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response, StreamingResponse
+from msgspec import Meta
+
+from radixway.pipeline import BadRequest
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.agents.export import ARROW, NDJSON, arrow_stream, json_lines, need_arrow
+from radixway.surfaces.agents.keeper import SessionKeeper
+from radixway.surfaces.agents.road import begin, wanted_of
+from radixway.surfaces.exchange import ModelName
+from radixway.surfaces.wires import AnthropicWire
+from radixway.trajectories.sessions import Call, Session
+from radixway.web import HttpError, read_fields, read_json
+
+Finite = Annotated[float, Meta(ge=-1e308, le=1e308)]
+
+
+class _Make(msgspec.Struct, forbid_unknown_fields=True):
+    session_id: str | None = None
+    id: str | None = None
+    model: ModelName | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Reward(msgspec.Struct, forbid_unknown_fields=True):
+    reward: Finite | None
+    call: str | None = None
+    """A call's id, or a reply's (`chatcmpl-…`, `resp_…`, `msg_…`)."""
+
+
+class _Fetch(msgspec.Struct):
+    format: Literal["json", "jsonl", "arrow"] | None = None
+    collect: bool = False
+    """Let go of the tokens once the samples have been sent."""
+
+
+class _List(msgspec.Struct):
+    state: Literal["open", "finished", "collected"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+
+
+_make = msgspec.json.Decoder(_Make)
+_reward = msgspec.json.Decoder(_Reward)
+_ANTHROPIC = AnthropicWire()
+
+
+def session_routes(keeper: SessionKeeper, access: AdminAccess) -> APIRouter:
+    """All but what agents call; with a key where the gateway has one."""
+    router = APIRouter(tags=["sessions"], dependencies=[Depends(access)])
+
+    @router.post("/sessions", status_code=201)
+    async def make_session(request: Request) -> dict[str, Any]:
+        """A new session; the first call to an unknown one makes it too."""
+        raw = await request.body()
+        asked = read_json(_make, raw) if raw.strip() else _Make()
+        session = await keeper.make(asked.session_id or asked.id, asked.model, asked.metadata)
+        base = str(request.base_url).rstrip("/")
+        return {**_told(session), "base_url": f"{base}/sessions/{session.id}/v1"}
+
+    @router.get("/sessions")
+    async def list_sessions(request: Request) -> dict[str, Any]:
+        """What there is, the newest last."""
+        asked = read_fields(request.query_params, _List)
+        await keeper.sweep()
+        found = [session for session in keeper.book if asked.state in (None, session.state)]
+        return {"count": len(found), "sessions": [_told(session) for session in found[-asked.limit :]]}
+
+    @router.get("/sessions/{session_id}")
+    async def show_session(session_id: str) -> dict[str, Any]:
+        """A session and the tree of its calls."""
+        session = await keeper.find(session_id)
+        return {**_told(session), "tree": [_call_told(call) for call in session.calls.values()]}
+
+    @router.delete("/sessions/{session_id}")
+    async def delete_session(session_id: str) -> dict[str, Any]:
+        """Forget it, whatever its state."""
+        session = await keeper.find(session_id)
+        await keeper.delete(session)
+        return {"session_id": session_id, "deleted": True}
+
+    @router.post("/sessions/{session_id}/finish")
+    async def finish_session(session_id: str) -> dict[str, Any]:
+        """No more calls; may be called again."""
+        session = await keeper.find(session_id)
+        await keeper.finish(session)
+        return _told(session)
+
+    @router.post("/sessions/{session_id}/reward")
+    async def set_reward(session_id: str, request: Request) -> dict[str, Any]:
+        """The reward of the session, or of one of its calls; null takes it away."""
+        asked = read_json(_reward, await request.body())
+        session = await keeper.find(session_id)
+        call = _named(session, asked.call) if asked.call is not None else None
+        await keeper.reward(session, asked.reward, call)
+        return {"session_id": session_id, "call": call.id if call else None, "reward": asked.reward}
+
+    @router.get("/sessions/{session_id}/samples")
+    async def session_samples(session_id: str, request: Request) -> Response:
+        """Its training samples, one for each leaf."""
+        asked = read_fields(request.query_params, _Fetch)
+        session = await keeper.find(session_id)
+        if asked.format in ("jsonl", "arrow"):
+            return _exported(keeper, [session], asked)
+        samples = await keeper.samples(session)
+        body = msgspec.json.encode({**_told(session), "samples": samples})
+        if asked.collect:
+            await keeper.collect(session)
+        return Response(body, media_type="application/json")
+
+    @router.get("/samples")
+    async def all_samples(request: Request) -> Response:
+        """The samples of all finished sessions that nobody has collected yet."""
+        asked = read_fields(request.query_params, _Fetch)
+        if asked.format == "json":
+            raise BadRequest("format: jsonl or arrow, for all sessions", param="format")
+        await keeper.sweep()
+        finished = [session for session in keeper.book if session.state == "finished" and not session.turns]
+        return _exported(keeper, finished, asked)
+
+    return router
+
+
+def count_routes(keeper: SessionKeeper) -> APIRouter:
+    """What agents call beside the protocols themselves."""
+    router = APIRouter(tags=["sessions"])
+
+    @router.post("/sessions/{session_id}/v1/messages/count_tokens")
+    async def count_tokens(session_id: str, request: Request) -> Response:
+        """How many tokens the call would be; exact, for the session's own history too."""
+        try:
+            ask = _ANTHROPIC.read_to_count(await request.body())
+            session = await keeper.for_call(session_id)
+            speaking = await keeper.speaking(session.model or ask.model)
+            _, turn = await begin(keeper, session, wanted_of(session, ask, speaking), speaking)
+            session.drop(turn)
+        except HttpError as error:
+            headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
+            return Response(_ANTHROPIC.error(error), error.status, headers)
+        return Response(msgspec.json.encode({"input_tokens": turn.sampled_at}), media_type="application/json")
+
+    return router
+
+
+def _exported(keeper: SessionKeeper, sessions: list[Session], asked: _Fetch) -> StreamingResponse:
+    if asked.collect and (open_ones := [session for session in sessions if session.state == "open"]):
+        raise BadRequest(f"collect: the session {open_ones[0].id!r} is not finished", param="collect")
+    if asked.format == "arrow":
+        need_arrow()
+    write = arrow_stream if asked.format == "arrow" else json_lines
+
+    async def body() -> AsyncIterator[bytes]:
+        async for part in write(keeper, sessions):
+            yield part
+        if asked.collect:
+            for session in sessions:
+                if keeper.book.find(session.id) is session:
+                    await keeper.collect(session)
+
+    return StreamingResponse(body(), media_type=ARROW if asked.format == "arrow" else NDJSON)
+
+
+def _named(session: Session, name: str) -> Call:
+    """Raises BadRequest."""
+    call = session.calls.get(name.removeprefix("chatcmpl-").removeprefix("cmpl-"))
+    call = call or session.calls.get(name.partition("_")[2])
+    if call is None:
+        raise BadRequest(f"call: the session {session.id!r} has no call {name[:80]!r}", param="call")
+    return call
+
+
+def _told(session: Session) -> dict[str, Any]:
+    return {
+        "session_id": session.id,
+        "state": session.state,
+        "model": session.model,
+        "metadata": session.metadata,
+        "created": session.created,
+        "used": session.used,
+        "calls": len(session.calls) if session.loaded else session.stored_calls,
+        "under_way": len(session.turns),
+        "reward": session.reward,
+    }
+
+
+def _call_told(call: Call) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "parent": call.parent.id if call.parent is not None else None,
+        "wire": call.wire,
+        "model": call.model,
+        "created": call.created,
+        "messages": len(call.messages),
+        "known_tokens": call.begin,
+        "prompt_tokens": call.sampled_at - call.begin,
+        "sampled_tokens": call.end - call.sampled_at,
+        "finish_reason": call.finish,
+        "reward": call.reward,
+        "exact": call.exact,
+        "deviations": list(call.deviations),
+    }

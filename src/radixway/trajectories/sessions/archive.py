@@ -1,0 +1,131 @@
+"""Sessions in a SQLite file: every finished call is one transaction, so a crash costs none."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from radixway.trajectories.records import Label
+from radixway.trajectories.sessions.call import Call, Stretch
+from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.store import TrajectoryStore
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id TEXT PRIMARY KEY, model TEXT, metadata TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL,
+    state TEXT NOT NULL, reward REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session TEXT NOT NULL, parent TEXT,
+    told TEXT NOT NULL, reward REAL, frame BLOB NOT NULL, spans TEXT NOT NULL,
+    ids BLOB NOT NULL, logprobs BLOB NOT NULL, text BLOB NOT NULL, ends BLOB NOT NULL, experts BLOB
+);
+CREATE INDEX IF NOT EXISTS calls_of_session ON calls (session, number);
+"""
+_TOLD = (
+    *("model", "answer", "begin", "sampled_at", "end", "finish", "stop", "experts_start"),
+    *("resumes", "instructed", "exact", "created", "wire"),
+)
+"""Fields of a call that are written as JSON, as they are."""
+
+
+class Archive:
+    """One file. Every method blocks; it belongs to one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises sqlite3.Error, ValueError for a file of another version."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            self._db.close()
+            raise ValueError(f"{path} was written by another version of Radixway (format {version})")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last calls
+        self._db.executescript(_SCHEMA)
+        self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def sessions(self, store: TrajectoryStore) -> Iterator[Session]:
+        """All sessions, without their calls, the one used longest ago first."""
+        rows = self._db.execute(
+            "SELECT s.id, s.model, s.metadata, s.created, s.used, s.state, s.reward, count(c.number)"
+            " FROM sessions s LEFT JOIN calls c ON c.session = s.id GROUP BY s.id ORDER BY s.used"
+        )
+        for session_id, model, metadata, created, used, state, reward, count in rows:
+            session = Session(session_id, store, model, json.loads(metadata), created, used, state, reward)
+            session.loaded, session.stored_calls = count == 0, count
+            yield session
+
+    def calls(self, session_id: str) -> list[tuple[Call, Stretch]]:
+        """The calls of a session in the order in which they ended, not held, and what each added."""
+        calls: dict[str, Call] = {}
+        found = []
+        rows = self._db.execute(
+            "SELECT id, parent, told, reward, frame, spans, ids, logprobs, text, ends, experts"
+            " FROM calls WHERE session = ? ORDER BY number",
+            (session_id,),
+        )
+        for call_id, parent, told, reward, frame, spans, ids, logprobs, text, ends, experts in rows:
+            fields: dict[str, Any] = json.loads(told)
+            fields["messages"] = tuple(fields["messages"])
+            fields["deviations"] = tuple(fields["deviations"])
+            above = None if parent is None else calls[parent]
+            call = Call(id=call_id, parent=above, frame=frame, reward=reward, experts=experts, **fields)
+            calls[call_id] = call
+            labels = tuple((end, Label(*label)) for end, label in json.loads(spans))
+            added = Stretch(array("I", ids), array("f", logprobs), labels, text, array("I", ends))
+            found.append((call, added))
+        return found
+
+    def write_session(self, session: Session) -> None:
+        """A session as it is now, without its calls."""
+        with self._db:
+            self._write_session(session)
+
+    def write_call(self, session: Session, call: Call, added: Stretch) -> None:
+        """One finished call, and the session that it belongs to."""
+        told = {name: getattr(call, name) for name in _TOLD}
+        told |= {"messages": call.messages, "deviations": call.deviations}
+        row = (
+            *(call.id, session.id, call.parent.id if call.parent is not None else None, json.dumps(told)),
+            *(call.reward, call.frame, json.dumps(added.spans), added.ids.tobytes()),
+            *(added.logprobs.tobytes(), added.text, added.ends.tobytes(), call.experts),
+        )
+        self._db.execute("BEGIN")
+        with self._db:
+            self._write_session(session)
+            self._db.execute(
+                "INSERT INTO calls (id, session, parent, told, reward, frame, spans, ids, logprobs, text,"
+                " ends, experts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def write_reward(self, call: Call) -> None:
+        """The reward of a call."""
+        self._db.execute("UPDATE calls SET reward = ? WHERE id = ?", (call.reward, call.id))
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session and its calls."""
+        self._db.execute("BEGIN")
+        with self._db:
+            self._db.execute("DELETE FROM calls WHERE session = ?", (session_id,))
+            self._db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+    def _write_session(self, session: Session) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO sessions (id, model, metadata, created, used, state, reward)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(session.id, session.model, json.dumps(session.metadata), session.created, session.used),
+                *(session.state, session.reward),
+            ),
+        )

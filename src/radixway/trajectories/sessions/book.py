@@ -1,0 +1,108 @@
+"""The sessions there are: made, found, finished when idle, and bounded in number."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from radixway.trajectories.sessions.session import Session
+from radixway.trajectories.store import TrajectoryStore
+
+
+class SessionExists(Exception):
+    """There is a session of that id already."""
+
+
+class TooManySessions(Exception):
+    """As many sessions as there may be wait to be finished, collected or deleted."""
+
+
+class SessionBook:
+    """All sessions by id. Times are seconds since the epoch, passed in."""
+
+    def __init__(self, store: TrajectoryStore, *, most: int, idle_s: float) -> None:
+        self.store = store
+        self._most = most
+        self._idle_s = idle_s
+        self._sessions: dict[str, Session] = {}
+        self._open: dict[str, Session] = {}
+        """Those that are open, the one used longest ago first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
+
+    def find(self, session_id: str) -> Session | None:
+        """The session of that id, if there is one."""
+        return self._sessions.get(session_id)
+
+    def make(
+        self,
+        session_id: str | None,
+        now: float,
+        *,
+        model: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Session:
+        """A new session, of a fresh id if none is given. Raises SessionExists, TooManySessions."""
+        session_id = session_id or uuid.uuid4().hex
+        if session_id in self._sessions:
+            raise SessionExists(session_id)
+        if len(self._sessions) >= self._most:
+            raise TooManySessions(f"there are {self._most} sessions: collect or delete some")
+        session = Session(session_id, self.store, model, metadata or {}, now, now)
+        self.take(session)
+        return session
+
+    def take(self, session: Session) -> None:
+        """A session from the archive, whatever the limit says; those used longest ago come first."""
+        self._sessions[session.id] = session
+        if session.state == "open":
+            self._open[session.id] = session
+
+    def use(self, session: Session, now: float) -> None:
+        """It is used now."""
+        session.used = now
+        if self._open.pop(session.id, None) is not None:
+            self._open[session.id] = session
+
+    def finish(self, session: Session) -> None:
+        """No more calls are to come. May be called again."""
+        if session.state == "open":
+            session.state = "finished"
+            self._open.pop(session.id, None)
+
+    def collect(self, session: Session) -> None:
+        """Somebody has its samples: its tokens need not be held any longer."""
+        session.state = "collected"
+        self._open.pop(session.id, None)
+        session.release()
+
+    def remove(self, session: Session) -> None:
+        """Forget a session and let go of its tokens."""
+        self._sessions.pop(session.id, None)
+        self._open.pop(session.id, None)
+        session.release()
+
+    def finish_idle(self, now: float) -> list[Session]:
+        """Finish what nobody has used for long; those sessions."""
+        idle = []
+        for session in list(self._open.values()):
+            if session.used > now - self._idle_s:
+                break
+            if not session.turns:
+                self.finish(session)
+                idle.append(session)
+        return idle
+
+    def check(self) -> None:
+        """Recompute everything from scratch and compare. Raises AssertionError in words."""
+        used = [session.used for session in self._open.values()]
+        assert used == sorted(used), "sessions are not in the order of their use"
+        states = {session.id for session in self._sessions.values() if session.state == "open"}
+        assert states == set(self._open), "other sessions are open than they say"
+        for session in self._sessions.values():
+            session.check()

@@ -1,0 +1,118 @@
+"""One call of an agent: what it added to the conversation, in messages and in tokens.
+
+tokens   [ parent's path        )[ prompt, mask 0    )[ sampled, mask 1 )
+         0                 begin                sampled_at             end
+messages   parent's and before    messages              answer
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from radixway.trajectories.records import Spans, cut_spans
+from radixway.trajectories.store import Hold, TrajectoryStore
+
+Message: TypeAlias = dict[str, Any]
+Finish = Literal["stop", "length", "abort"]
+
+
+@dataclass(slots=True, frozen=True)
+class Stretch:
+    """Tokens as a call added them; lists are per token."""
+
+    ids: array[int]
+    logprobs: array[float]
+    """float32, natural logarithms: 0 for the prompt, NaN where the worker told none."""
+    spans: Spans
+    text: bytes
+    """What the tokens stand for, special ones included."""
+    ends: array[int]
+    """After how many bytes of the text each token ends."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A call under way: its prompt is held in the store, nothing is sampled yet."""
+
+    parent: Call | None
+    frame: bytes
+    """Digest of what the prompt depends on beside the messages: model, tools, template arguments."""
+    model: str
+    messages: tuple[Message, ...]
+    """What the call appends to its parent's history."""
+    hold: Hold
+    begin: int
+    sampled_at: int
+    prompt: Stretch
+    resumes: bool = False
+    """It goes on with its parent's answer, of which it samples the rest; it appends nothing."""
+    instructed: bool = False
+    """The first message is the `instructions` of a Responses request, which the next one may drop."""
+    deviations: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A finished call, or one that broke off after it had sampled something."""
+
+    id: str
+    parent: Call | None
+    frame: bytes
+    model: str
+    messages: tuple[Message, ...]
+    answer: Message
+    """As the client will send it back."""
+    begin: int
+    sampled_at: int
+    end: int
+    finish: Finish
+    stop: str | None = None
+    """The stop string that ended it, if one did."""
+    hold: Hold | None = None
+    """The end of its path; None once the session is collected."""
+    experts: bytes | None = None
+    """Routed experts, as the worker sent them."""
+    experts_start: int = 0
+    """The first token of the path that they are for; the last is the one before the path's last."""
+    resumes: bool = False
+    instructed: bool = False
+    exact: bool = True
+    """Id and log-probability of every sampled token are the worker's own."""
+    deviations: tuple[str, ...] = ()
+    """In words, what of the tokens before its answer the chat template would show otherwise."""
+    created: float = 0.0
+    """Seconds since the epoch."""
+    wire: str = ""
+    """The protocol it came in."""
+    reward: float | None = None
+    children: list[Call] = field(default_factory=list)
+
+    def path(self) -> list[Call]:
+        """The calls that lead here, this one last."""
+        path: list[Call] = []
+        call: Call | None = self
+        while call is not None:
+            path.append(call)
+            call = call.parent
+        return path[::-1]
+
+    def history(self) -> list[Message]:
+        """All messages up to its answer."""
+        messages: list[Message] = []
+        for call in self.path():
+            if call.resumes:
+                messages.pop()  # its answer is the whole of it
+            messages += [*call.messages, call.answer]
+        return messages
+
+    def stretch(self, store: TrajectoryStore) -> Stretch:
+        """The tokens that it added, from the store. Raises ValueError once the session is collected."""
+        if self.hold is None:
+            raise ValueError("the session has been collected")
+        told = store.trajectory(self.hold)
+        spans = cut_spans(told.spans, self.begin, self.end)
+        return Stretch(
+            told.ids[self.begin : self.end], told.logprobs[self.begin : self.end], spans, b"", array("I")
+        )
