@@ -95,9 +95,12 @@ class Heard:
     def sampled(self) -> Sampled:
         """The tokens so far. Raises Refused where the worker does not say which they are."""
         try:
-            return read_answers(self._whole)[0] if self._whole else self._words.answer()
+            told = read_answers(self._whole)[0] if self._whole else self._words.answer()
         except Unusable as error:
             raise _garbage(error) from None
+        if told.ids and not 0 <= min(told.ids) <= max(told.ids) < 2**32:
+            raise _garbage(ValueError("output_ids holds what is no token id"))
+        return told
 
     def rest(self) -> Growth:
         """What was held back because more text could have changed it. Nothing comes after."""

@@ -108,8 +108,8 @@ class Session:
 
         `more`: fields of `Call`. Where no log-probability was told, the call says that it is not exact.
         """
-        self.turns.discard(turn)
         stretch = _stretch(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
+        self.turns.discard(turn)
         hold = self._extend(turn.hold, stretch, sampled.version)
         missing = any(map(isnan, sampled.logprobs))
         call = Call(
