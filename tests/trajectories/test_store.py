@@ -174,7 +174,7 @@ def test_the_bound_holds_and_what_is_held_stays(recordings, most, data):
         store.release(hold)
     store.check()
     store.clear()
-    assert (store.tokens, len(store), store.nbytes) == (0, 0, 0)
+    assert (store.tokens, store.nodes, store.nbytes) == (0, 0, 0)
 
 
 def test_a_text_may_leave_out_a_stop_token_or_spell_it():

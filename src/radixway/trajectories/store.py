@@ -84,8 +84,9 @@ class TrajectoryStore:
         self._latest: tuple[Hashable, Given, Reached] | None = None
         """What was inserted last and where it ends: it may well go on."""
 
-    def __len__(self) -> int:
-        """Nodes of the tree."""
+    @property
+    def nodes(self) -> int:
+        """Edges of the tree."""
         return len(self._tree)
 
     @property

@@ -183,7 +183,7 @@ class StringRadixTrie:
         with self._lock:
             lookups = self.cache_hits + self.cache_misses
             return {
-                "total_entries": len(self.store),
+                "total_entries": self.store.nodes,
                 "cache_hits": self.cache_hits,
                 "cache_misses": self.cache_misses,
                 "hit_rate": self.cache_hits / lookups if lookups else 0.0,

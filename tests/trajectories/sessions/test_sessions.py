@@ -44,7 +44,7 @@ def check_against(agents: Agents, records: dict[str, Record]) -> None:
             for before, span in zip([0, *(s.end for s in sample.spans)], sample.spans, strict=False)
         ]
         for span in sample.spans:
-            assert set(sample.loss_mask[span.start : span.end]) == {span.mask}
+            assert set(sample.loss_mask[span.start : span.end]) == {span.loss_mask}
     assert sorted(trained) == sorted(records)
 
 

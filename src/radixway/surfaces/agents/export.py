@@ -82,7 +82,7 @@ def _schema() -> pyarrow.Schema:
     span = pa.struct(
         [
             *(("start", pa.int64()), ("end", pa.int64())),
-            *(("source", pa.string()), ("mask", pa.int8()), ("version", pa.string())),
+            *(("source", pa.string()), ("loss_mask", pa.int8()), ("version", pa.string())),
         ]
     )
     experts = pa.struct(

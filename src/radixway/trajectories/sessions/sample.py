@@ -26,7 +26,7 @@ class Span(msgspec.Struct):
     end: int
     source: str
     """`prompt` or `sampled`, by this session."""
-    mask: int
+    loss_mask: int
     version: Version | None
 
 
