@@ -1,4 +1,4 @@
-"""The real model, loaded once."""
+"""The real model, prepared and loaded once."""
 
 import pytest
 
@@ -11,6 +11,18 @@ from radixway.encoders.files import MINILM, find_model
 def minilm():
     """MiniLM in numpy."""
     return load_encoder(EncodersSection(backend="numpy"))
+
+
+@pytest.fixture(scope="session")
+def encoders_home(tmp_path_factory):
+    """Where the tests' models are prepared."""
+    return tmp_path_factory.mktemp("encoders")
+
+
+@pytest.fixture(scope="session")
+def int8(encoders_home):
+    """MiniLM in onnxruntime, as it runs by default."""
+    return load_encoder(EncodersSection(backend="int8", home=encoders_home))
 
 
 @pytest.fixture(scope="session")

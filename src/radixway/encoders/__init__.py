@@ -5,6 +5,18 @@ Needs radixway[semantic]; nothing here is imported until something is configured
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
 from radixway.encoders.load import load_encoder
+from radixway.encoders.request import RequestEncodings
 from radixway.encoders.sentence import SentenceEncoder
+from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
 
-__all__ = ["Encoder", "EncoderError", "Encoding", "SentenceEncoder", "load_encoder"]
+__all__ = [
+    "Encoder",
+    "EncoderBusy",
+    "EncoderClosed",
+    "EncoderError",
+    "EncoderService",
+    "Encoding",
+    "RequestEncodings",
+    "SentenceEncoder",
+    "load_encoder",
+]

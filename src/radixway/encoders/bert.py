@@ -146,7 +146,8 @@ def _attend(states: Floats, layer: Layer, heads: int) -> Floats:
 def _normalise(states: Floats, norm: Norm, epsilon: float) -> Floats:
     centred: Floats = states - states.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + np.float32(epsilon)) * norm.scale + norm.shift
+    deviation: Floats = np.sqrt(variance + np.float32(epsilon))
+    return centred / deviation * norm.scale + norm.shift
 
 
 def _gelu(x: Floats) -> Floats:

@@ -50,8 +50,8 @@ class Encoder(Protocol):
         ...
 
     @property
-    def layers(self) -> int:
-        """How many there are; the last one's states make the vector."""
+    def layers(self) -> tuple[int, ...]:
+        """Those whose states can be asked for; the last one's make the vector."""
         ...
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:

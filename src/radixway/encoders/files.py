@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from radixway.encoders.encoding import EncoderError
 
@@ -29,6 +29,11 @@ class ModelConfig:
     window: int
     """Most ids at a time, special ones included: what it was trained for, or has positions for."""
     norm_epsilon: float
+    pooling: Literal["mean", "cls"]
+    """What of the last layer's states makes the vector: all of them, or the first one."""
+
+
+_USUAL = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 
 
 def find_model(model: str) -> Path:
@@ -76,22 +81,24 @@ def _from_hub(model: str) -> Path:
 
 
 def read_config(directory: Path) -> ModelConfig:
-    """Raises EncoderError where config.json is missing, or lacks what a transformer needs."""
+    """Raises EncoderError where config.json is missing, or describes a model that is read in another way."""
     path = directory / "config.json"
     told = _read_object(path)
-    try:
-        window = min(told["max_position_embeddings"], _trained_length(directory) or 512)
-        return ModelConfig(
-            kind=str(told.get("model_type", "")),
-            size=told["hidden_size"],
-            inner=told["intermediate_size"],
-            layers=told["num_hidden_layers"],
-            heads=told["num_attention_heads"],
-            window=window,
-            norm_epsilon=told.get("layer_norm_eps", 1e-12),
-        )
-    except (KeyError, TypeError) as error:
-        raise EncoderError(f"{path}: not a transformer's: {error} is missing or no number") from None
+    config = ModelConfig(
+        kind=str(told.get("model_type", "")),
+        size=_number(told, ("hidden_size", "dim"), path),
+        inner=_number(told, ("intermediate_size", "hidden_dim"), path),
+        layers=_number(told, ("num_hidden_layers", "n_layers"), path),
+        heads=_number(told, ("num_attention_heads", "n_heads"), path),
+        window=min(_number(told, ("max_position_embeddings",), path), _trained_length(directory) or 512),
+        norm_epsilon=float(told.get("layer_norm_eps", 1e-12)),
+        pooling=_pooling(directory),
+    )
+    if config.kind == "bert":
+        for key, usual in _USUAL.items():
+            if told.get(key, usual) != usual:
+                raise EncoderError(f"{path}: {key} is {told[key]}; only {usual} is supported")
+    return config
 
 
 def checksum(path: Path) -> str:
@@ -104,6 +111,28 @@ def _trained_length(directory: Path) -> int | None:
     path = directory / "sentence_bert_config.json"
     length = _read_object(path).get("max_seq_length") if path.is_file() else None
     return length if isinstance(length, int) else None
+
+
+def _pooling(directory: Path) -> Literal["mean", "cls"]:
+    """What sentence-transformers was told; the mean where it was told nothing."""
+    path = directory / "1_Pooling" / "config.json"
+    if not path.is_file():
+        return "mean"
+    told = _read_object(path)
+    ways = [key.removeprefix("pooling_mode_") for key, value in told.items() if value is True]
+    ways = [way for way in ways if way != "include_prompt"]
+    if ways == ["cls_token"]:
+        return "cls"
+    if ways == ["mean_tokens"]:
+        return "mean"
+    raise EncoderError(f"{path}: vectors are pooled by {ways}; only cls_token or mean_tokens can be done")
+
+
+def _number(told: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
+    value = next((told[name] for name in names if name in told), None)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise EncoderError(f"{path}: {names[0]} must be a positive number, not {value!r}")
+    return value
 
 
 def _read_object(path: Path) -> dict[str, Any]:

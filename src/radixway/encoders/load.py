@@ -2,21 +2,87 @@
 
 from __future__ import annotations
 
-from radixway.config import EncodersSection
+import logging
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from radixway.config import EncodersSection, radixway_home
 from radixway.encoders.bert import NumpyBert, read_bert
 from radixway.encoders.encoding import Encoder, EncoderError
-from radixway.encoders.files import checksum, find_model, read_config
-from radixway.encoders.sentence import SentenceEncoder
+from radixway.encoders.files import ModelConfig, checksum, find_model, read_config
+from radixway.encoders.prepared import prepared
+from radixway.encoders.sentence import Backbone, SentenceEncoder
 from radixway.encoders.windows import WordPieces
+
+log = logging.getLogger(__name__)
+
+_GRAPH_VERSION = 1
+"""Part of a prepared file's name: goes up with every change of onnx_graph.py to figures or names."""
+
+_ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 
 
 def load_encoder(config: EncodersSection) -> Encoder:
-    """The sentence model that `config` names. Blocks. Raises EncoderError, which says what to install."""
+    """The sentence model that `config` names. Blocks for a second, or for some where it is to be prepared.
+
+    A BERT runs from its safetensors; another architecture from the ONNX file in its directory. Raises
+    EncoderError, which says what is wrong or what to install.
+    """
     directory = find_model(config.model)
     shape = read_config(directory)
-    if shape.kind != "bert":
-        raise EncoderError(f"{directory} is a {shape.kind or 'model of no stated kind'}, not a BERT")
-    weights = directory / "model.safetensors"
-    backbone = NumpyBert(read_bert(weights, shape), shape)
     pieces = WordPieces(directory, shape.window)
-    return SentenceEncoder(config.model.rpartition("/")[2], checksum(weights), shape, pieces, backbone)
+    name = config.model.rstrip("/").rpartition("/")[2]
+    if shape.kind != "bert" or not (directory / "model.safetensors").is_file():
+        return _from_onnx_file(name, directory, shape, pieces)
+    weights = checksum(directory / "model.safetensors")
+    backbone = _backbone(config, f"{name}-{weights[:12]}", directory / "model.safetensors", shape)
+    return SentenceEncoder(name, weights, shape, pieces, backbone, tuple(range(1, shape.layers + 1)))
+
+
+def _backbone(config: EncodersSection, name: str, weights: Path, shape: ModelConfig) -> Backbone:
+    """As configured; under `auto` int8, or numpy where that cannot be, which is told once."""
+    if config.backend == "numpy":
+        return NumpyBert(read_bert(weights, shape), shape)
+    precision: Literal["fp32", "int8"] = "fp32" if config.backend == "fp32" else "int8"
+    home = (config.home or radixway_home() / "encoders").expanduser()
+    try:
+        return _in_onnxruntime(home, name, weights, shape, precision)
+    except EncoderError as error:
+        if config.backend != "auto":
+            raise
+        log.warning("%s runs in numpy, several times slower: %s", name, error)
+        return NumpyBert(read_bert(weights, shape), shape)
+
+
+def _in_onnxruntime(
+    home: Path, name: str, weights: Path, shape: ModelConfig, precision: Literal["fp32", "int8"]
+) -> Backbone:
+    if find_spec("onnxruntime") is None:
+        raise EncoderError("onnxruntime is missing, which radixway[semantic] brings")
+    from radixway.encoders.onnx_session import OnnxBert
+
+    def make() -> bytes:
+        if find_spec("onnx") is None:
+            raise EncoderError("onnx is missing, which radixway[semantic] brings")
+        from radixway.encoders.onnx_graph import build_graph
+
+        return build_graph(read_bert(weights, shape), shape, precision)
+
+    file = home / f"{name}-{precision}.{_GRAPH_VERSION}.onnx"
+    return OnnxBert(prepared(file, f"{name} in {precision}", make), precision)
+
+
+def _from_onnx_file(name: str, directory: Path, shape: ModelConfig, pieces: WordPieces) -> Encoder:
+    path = next((directory / file for file in _ONNX_FILES if (directory / file).is_file()), None)
+    if path is None:
+        kind = shape.kind or "model of no stated kind"
+        raise EncoderError(f"{directory} holds a {kind}: it needs a BERT's model.safetensors or a model.onnx")
+    if find_spec("onnxruntime") is None:
+        raise EncoderError(f"{path} needs onnxruntime, which radixway[semantic] brings")
+    from radixway.encoders.onnx_session import OnnxFile
+
+    backbone = OnnxFile(path)
+    if backbone.size != shape.size:
+        raise EncoderError(f"{path} has vectors of {backbone.size}, config.json says {shape.size}")
+    return SentenceEncoder(name, checksum(path), shape, pieces, backbone, (shape.layers,))

@@ -29,12 +29,19 @@ class SentenceEncoder:
     """An `Encoder`. One window at a time, so that a text's vector does not depend on its neighbours."""
 
     def __init__(
-        self, name: str, weights: str, config: ModelConfig, pieces: WordPieces, backbone: Backbone
+        self,
+        name: str,
+        weights: str,
+        config: ModelConfig,
+        pieces: WordPieces,
+        backbone: Backbone,
+        layers: tuple[int, ...],
     ) -> None:
         self.weights = weights
         self.id = f"{name}-{weights[:12]}-{backbone.precision}"
         self.size = config.size
-        self.layers = config.layers
+        self.layers = layers
+        self._pooling = config.pooling
         self._pieces = pieces
         self._backbone = backbone
 
@@ -44,9 +51,9 @@ class SentenceEncoder:
 
     def steps(self, text: str, *, layers: Sequence[int] = ()) -> Generator[None, None, Encoding]:
         """See `Encoder`."""
-        wanted = sorted({self.layers, *layers})
-        if not all(0 < layer <= self.layers for layer in wanted):
-            raise ValueError(f"there are layers 1 to {self.layers}, not {sorted(layers)}")
+        if unknown := set(layers) - set(self.layers):
+            raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
+        wanted = sorted({self.layers[-1], *layers})
         pieces = self._pieces.split(text)
         runs: list[list[Floats]] = []
         total = np.zeros(self.size, np.float32)
@@ -54,7 +61,8 @@ class SentenceEncoder:
             if runs:
                 yield
             states = self._backbone.run(window.ids, wanted)
-            total += states[-1].mean(axis=0) * max(1, window.end - window.begin)
+            pooled = states[-1][0] if self._pooling == "cls" else states[-1].mean(axis=0)
+            total += pooled * max(1, window.end - window.begin)
             owned = slice(window.at, window.at + window.end - window.begin)
             runs.append([state[owned] for state in states])
         merged = {

@@ -1,0 +1,53 @@
+"""One request's texts, each read once however many heads ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from radixway.encoders.encoding import Encoding
+from radixway.encoders.service import EncoderService
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One text on its way through the encoder."""
+
+    layers: frozenset[int]
+    reading: asyncio.Task[Encoding]
+    awaiting: int = 0
+
+
+class RequestEncodings:
+    """Text → encoding, for as long as a request lasts. Belongs to one event loop.
+
+    Heads that ask at the same time share a pass, those that ask later find its result. A failure is shared
+    likewise: a request is understood by all heads or by none. The pass ends when nobody awaits it any more.
+    """
+
+    def __init__(self, service: EncoderService, layers: Sequence[int] = ()) -> None:
+        """`layers` are those that any head may want: they come with every pass, so that one is enough."""
+        self._service = service
+        self._layers = frozenset(layers)
+        self._passes: dict[str, _Pass] = {}
+
+    async def encode(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
+        """See `EncoderService.encode`; `states` may hold more layers than asked for. Do not change it."""
+        found = self._passes.get(text)
+        if found is None or not found.layers.issuperset(layers):
+            found = self._begin(text, frozenset(layers) | (found.layers if found else self._layers))
+        found.awaiting += 1
+        try:
+            return await asyncio.shield(found.reading)
+        finally:
+            found.awaiting -= 1
+            if not found.awaiting and not found.reading.done():
+                found.reading.cancel()
+                if self._passes.get(text) is found:
+                    del self._passes[text]
+
+    def _begin(self, text: str, layers: frozenset[int]) -> _Pass:
+        reading = asyncio.ensure_future(self._service.encode(text, layers=sorted(layers)))
+        begun = self._passes[text] = _Pass(layers, reading)
+        return begun
