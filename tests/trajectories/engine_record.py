@@ -12,6 +12,7 @@ class Call:
     """One request as the engine answered it; `logprobs` and `versions` are of `made`."""
 
     session: Hashable
+    rid: Hashable
     text: str
     """Of prompt and answer, as the client has it."""
     prompt: list[int]

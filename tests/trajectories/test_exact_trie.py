@@ -127,7 +127,9 @@ class Rollout:
         for last in self.rng.choice([[True], [True], [True], [False, True]]):
             ids, answer = self.sample(params, made, last=last)
             logprobs = [-self.rng.expovariate(1) for _ in ids]
-            call = Call(dialogue.session, text + answer, prompt.ids, ids, logprobs, [self.version] * len(ids))
+            call = Call(
+                dialogue.session, None, text + answer, prompt.ids, ids, logprobs, [self.version] * len(ids)
+            )
             self.engine.calls.append(call)
             prompt, made = prompt.and_made(call), made + ids
             self.insert(text + answer, prompt, dialogue.session)

@@ -101,3 +101,30 @@ def test_a_text_that_leaves_out_a_stop_token_leads_on_where_an_edge_ends_within_
         assert trie.insert(f"xx{smile}", [x, x, stop, *spelt], [0, -1, -1, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 0])
     for smile in "🙂🙃":
         assert trie.retrieve(f"xx{smile}").exact
+
+
+def test_answers_that_other_weights_went_on_with_differ_where_their_log_probabilities_do():
+    store = TrajectoryStore(Pieces())
+    for session, logprob, spans in (
+        ("a", -1.0, ((1, PROMPT), (4, MADE))),
+        ("b", -2.0, ((1, PROMPT), (3, MADE), (4, MADE._replace(version=2)))),
+    ):
+        given = Given.labelled([0, 1, 0, 1], b"abab", [0.0, logprob, -1.0, -1.0], spans)
+        store.release(store.insert(given, session=session))
+    told = store.trajectory(store.find("abab", "b"))
+    assert told.logprobs.tolist() == [0, -2, -1, -1] and told.versions == [None, 1, 1, 2]
+
+
+def test_a_session_goes_on_from_its_own_record_though_another_has_gone_on_from_it():
+    store = TrajectoryStore(Pieces())
+    record(store, "mine", [0], [1], b"ab")
+    given = Given.labelled([0, 1], b"ab", [0.0, -2.0], ((1, PROMPT), (2, MADE)))
+    store.release(store.insert(given, session="other"))
+    longer = store.hold(store.find("ab", "mine"))
+    more = Given.labelled([0, 0], b"aa", [0.0, -3.0], ((1, PROMPT), (2, MADE)))
+    store.release(store.extend(longer, more, session="third"))
+    longer = store.hold(store.find("ab", "other"))
+    store.release(store.extend(longer, more, session="other"))
+    assert store.trajectory(store.find("abab", "mine")).logprobs.tolist()[:2] == [0, -1]
+    assert store.trajectory(store.find("abaa", "mine")).logprobs.tolist()[:2] == [0, -1]
+    store.check()

@@ -136,7 +136,8 @@ class Given:
                 if mine.source == "sampled" and mine.version != label.version:
                     first_of_another = max(begin - at, low)
                     if first_of_another < min(end - at, high):
-                        return first_of_another
+                        high = first_of_another
+                        break
         theirs = run.logprobs[4 * (run.chunks + low) : 4 * (run.chunks + high)]
         here = 4 * (at + low)
         if self.logprobs.startswith(theirs, here):

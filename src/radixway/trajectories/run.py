@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,6 +14,10 @@ _PER_SPAN = 80
 """Of a second span and any more; the first is part of the node."""
 PER_NODE = 1000
 """Bytes that a node, its run and their containers take beside what they contain; measured."""
+
+
+SEVERAL = object()
+"""More sessions than one."""
 
 
 @dataclass(slots=True)
@@ -39,6 +44,8 @@ class Run:
     """The latest weights with which the run was used. Says what may be collected, not who sampled it."""
     clock: int = 0
     """When it was used last, in uses of the store."""
+    whose: Hashable = None
+    """The session that has a record up to its end, or `SEVERAL`: it is not lengthened by another."""
 
     @property
     def tokens(self) -> int:
@@ -51,8 +58,14 @@ class Run:
         experts = sum(len(raw) for _, raw in self.experts)
         return len(self.widths) * _PER_STRIDE + len(self.text) + (len(self.spans) - 1) * _PER_SPAN + experts
 
-    def goes_on_with(self, more: Self, longest: int) -> bool:
-        """May `more` be joined to it, for an edge of `longest` strides at most?"""
+    def ends_for(self, session: Hashable) -> None:
+        """Note that `session` has a record up to its end."""
+        self.whose = session if self.whose in (None, session) else SEVERAL
+
+    def goes_on_with(self, more: Self, longest: int, session: Hashable) -> bool:
+        """May `more` of `session` be joined to it, for an edge of `longest` strides at most?"""
+        if self.whose is not None and self.whose != session:
+            return False
         return not self.chunks and not more.chunks and len(self.widths) + len(more.widths) <= longest
 
     def check(self, strides: int) -> None:
@@ -85,6 +98,7 @@ class Run:
             tuple((end - at, raw) for end, raw in self.experts if end > at),
             self.used,
             self.clock,
+            self.whose,
         )
         return upper, lower
 
@@ -100,4 +114,5 @@ class Run:
             self.experts + tuple((size + end, raw) for end, raw in more.experts),
             more.used,
             more.clock,
+            self.whose,
         )

@@ -94,6 +94,11 @@ class TrajectoryStore:
         """Memory used, as far as it is counted: all but what depends on the vocabulary."""
         return self._run_bytes + PER_NODE * len(self._tree)
 
+    @property
+    def held(self) -> int:
+        """Tokens, and chunks of text, on paths that are held now."""
+        return self._tree.locked_size
+
     def find(
         self, text: str, session: Hashable = None, *, namespace: Hashable = None, whole: bool = False
     ) -> Found:
@@ -185,10 +190,11 @@ class TrajectoryStore:
         self.versions.meet(version)
         node = hold.node
         if given.ids:
-            node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens))
+            node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens), session)
         self._mark(node, version if version is not None else self.versions.latest)
         if session is not None:
             self._ways.remember(session, node)
+            node.payload.ends_for(session)
         return Hold(node, hold.tokens + len(given.ids))
 
     def collect(self, current: Version, k: int) -> int:
@@ -274,7 +280,7 @@ class TrajectoryStore:
                 known = reached
         return known
 
-    def _lay(self, node: Place, stretch: Stretch) -> Place:
+    def _lay(self, node: Place, stretch: Stretch, session: Hashable) -> Place:
         """Put a stretch below the locked `node`; the lock moves to its end. Raises StoreFull."""
         if isinstance(node, Root):  # held while the tree was empty, or emptied since: not the tree's own
             node = self._root(node.namespace).node
@@ -286,7 +292,8 @@ class TrajectoryStore:
                 child = node.children.get(stride)
                 if child is None:
                     key = stride + stretch.key[(at + 1) * STRIDE :]
-                    return self._grow(node, key, stretch.run.split(at)[1] if at else stretch.run)
+                    run = stretch.run.split(at)[1] if at else stretch.run
+                    return self._grow(node, key, run, session)
                 if same := stretch.in_common(child, at):
                     break
             else:
@@ -297,7 +304,7 @@ class TrajectoryStore:
             node, at = below, at + same
         return node
 
-    def _grow(self, node: Place, key: bytes, run: Run) -> Place:
+    def _grow(self, node: Place, key: bytes, run: Run, session: Hashable) -> Place:
         """Add what is new below the locked `node`; the lock moves to its end. Raises StoreFull."""
         tree = self._tree
         try:
@@ -305,7 +312,7 @@ class TrajectoryStore:
         except StoreFull:
             tree.unlock(node)
             raise
-        lengthens = not isinstance(node, Root) and node.payload.goes_on_with(run, _LONGEST_EDGE)
+        lengthens = not isinstance(node, Root) and node.payload.goes_on_with(run, _LONGEST_EDGE, session)
         if not lengthens:
             tree.lock(node)  # what is locked twice gets a child
         before = node.payload.nbytes if lengthens and not node.children and node.pins == 1 else 0
