@@ -14,6 +14,7 @@ from radixway.encoders import (
     EncoderService,
     RequestEncodings,
     load_encoder,
+    start_service,
 )
 
 LONG = "apples, rivers and the price of copper " * 250
@@ -206,3 +207,9 @@ async def test_what_one_head_is_refused_the_others_are_too(service, gated):
     assert [type(error) for error in refused] == [EncoderBusy] * 3
     gated.gate.set()
     await asyncio.gather(*tasks)
+
+
+async def test_the_configured_service_reads_with_the_configured_model(encoders_home, int8):
+    service = start_service(EncodersSection(home=encoders_home, preload=True))
+    assert (await service.ready()).id == int8.id
+    await service.aclose()

@@ -4,7 +4,7 @@ Needs radixway[semantic]; nothing here is imported until something is configured
 """
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
-from radixway.encoders.load import load_encoder
+from radixway.encoders.load import load_encoder, start_service
 from radixway.encoders.request import RequestEncodings
 from radixway.encoders.sentence import SentenceEncoder
 from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
@@ -19,4 +19,5 @@ __all__ = [
     "RequestEncodings",
     "SentenceEncoder",
     "load_encoder",
+    "start_service",
 ]

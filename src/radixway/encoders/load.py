@@ -13,6 +13,7 @@ from radixway.encoders.encoding import Encoder, EncoderError
 from radixway.encoders.files import ModelConfig, checksum, find_model, read_config
 from radixway.encoders.prepared import prepared
 from radixway.encoders.sentence import Backbone, SentenceEncoder
+from radixway.encoders.service import EncoderService
 from radixway.encoders.windows import WordPieces
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,14 @@ def load_encoder(config: EncodersSection) -> Encoder:
     weights = checksum(directory / "model.safetensors")
     backbone = _backbone(config, f"{name}-{weights[:12]}", directory / "model.safetensors", shape)
     return SentenceEncoder(name, weights, shape, pieces, backbone, tuple(range(1, shape.layers + 1)))
+
+
+def start_service(config: EncodersSection) -> EncoderService:
+    """The service for the model that `config` names; it loads now under `preload`, else with the first text."""
+    service = EncoderService(lambda: load_encoder(config), threads=config.threads, queue=config.queue)
+    if config.preload:
+        service.start()
+    return service
 
 
 def _backbone(config: EncodersSection, name: str, weights: Path, shape: ModelConfig) -> Backbone:
