@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
@@ -13,7 +13,7 @@ from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
 
 from radixway import __version__
-from radixway.config import Config
+from radixway.config import Config, ConfigError
 from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
@@ -69,6 +69,10 @@ from radixway.transports import (
 )
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
+if TYPE_CHECKING:
+    from radixway.encoders import EncoderService
+    from radixway.semantic_cache import CacheRoom
+
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/v1/chat/completions": ChatCompletions,
     "/v1/completions": Completions,
@@ -116,6 +120,8 @@ class Gateway:
         self._rest.add_exception_handler(HttpError, _error_response)
         self._rest.add_exception_handler(HTTPException, _http_error_response)
         self._rest.add_exception_handler(Exception, _defect_response)
+        self.cache: CacheRoom | None = None
+        """While it runs, and if answers are to be used again."""
         self._publish_loads()
         self.router = Router(config, self.registry, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
@@ -169,6 +175,10 @@ class Gateway:
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
+        encoders = _start_encoders(config)
+        cache = self.cache = _build_cache(config, encoders, self.metrics)
+        if cache is not None:
+            middlewares.insert(0, cache.middleware)
         if self.recorder is not None:
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
         tap = Tap(dispatch, self.registry, prompts, self.traffic)
@@ -229,15 +239,25 @@ class Gateway:
         )
         self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
         self._rest.include_router(traffic_routes(self.traffic, access))
+        if cache is not None:
+            from radixway.surfaces.semantic_cache import cache_routes
+
+            reports["semantic_cache"] = cache.describe
+            self._rest.include_router(cache_routes(cache, self.journals, access))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
         for section in (*early, *config.workers):
             self.registry.add(section)
         await self.sessions.open()
         try:
-            async with sync.running() if sync is not None else nullcontext():
+            async with (
+                sync.running() if sync is not None else nullcontext(),
+                cache.running() if cache is not None else nullcontext(),
+            ):
                 yield
         finally:
             reservations.close()
+            if encoders is not None:
+                await encoders.aclose()
             prompts.close()
             await worker_calls.close()
             await self.sessions.close()
@@ -287,6 +307,27 @@ class Gateway:
                 for state in KvEventsState
             ],
         )
+
+
+def _start_encoders(config: Config) -> EncoderService | None:
+    """The encoder, where something is on that reads texts. Raises ConfigError where packages are missing."""
+    if not config.semantic_cache.enabled:
+        return None
+    try:
+        from radixway.encoders import start_service
+    except ImportError as error:
+        raise ConfigError(f"semantic_cache needs radixway[semantic]: {error}") from None
+    return start_service(config.encoders)
+
+
+def _build_cache(config: Config, encoders: EncoderService | None, metrics: Metrics) -> CacheRoom | None:
+    """The semantic cache, where it is on. Raises ConfigError where its packages are missing."""
+    if not config.semantic_cache.enabled or encoders is None:
+        return None
+    from radixway.semantic_cache import build_semantic_cache, embed_with
+
+    encoder = f"{config.encoders.model}:{config.encoders.backend}"
+    return build_semantic_cache(config.semantic_cache, embed_with(encoders), metrics, encoder=encoder)
 
 
 async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:

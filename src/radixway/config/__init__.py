@@ -34,6 +34,7 @@ from radixway.config.sections import (
     WorkerSection,
     check_worker_url,
 )
+from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
 from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
 from radixway.config.tree import Config, load_config
 
@@ -53,6 +54,7 @@ __all__ = [
     "KvAwarePolicy",
     "KvEventsSection",
     "LeastLoadedPolicy",
+    "MilvusSection",
     "PipelineSection",
     "PowerOfTwoPolicy",
     "PrefixAffinityPolicy",
@@ -63,6 +65,7 @@ __all__ = [
     "RoundRobinPolicy",
     "RoutingSection",
     "ScaleSection",
+    "SemanticCacheSection",
     "SessionPolicy",
     "SessionsSection",
     "StickyLeastLoadedPolicy",
@@ -71,6 +74,7 @@ __all__ = [
     "TokenizeSection",
     "TrajectoriesSection",
     "TransferSection",
+    "ValkeySection",
     "WeightsSection",
     "WorkerSection",
     "check_worker_url",

@@ -22,6 +22,7 @@ from radixway.config.sections import (
     TelemetrySection,
     WorkerSection,
 )
+from radixway.config.semantic_cache import SemanticCacheSection
 from radixway.config.trajectories import TrajectoriesSection
 from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
 
@@ -53,6 +54,7 @@ class Config(BaseSettings):
         semantic: SemanticSection | None = None
     else:  # its many models are built where it is configured: they take a third as long as all the others
         semantic: Annotated[dict | Any, PlainSerializer(_dump)] = None
+    semantic_cache: SemanticCacheSection = SemanticCacheSection()
 
     @classmethod
     def settings_customise_sources(

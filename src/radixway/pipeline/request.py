@@ -65,6 +65,15 @@ class Request:
     """Names of the workers it was carried to, in that order."""
     opened: list[Chunks] = field(default_factory=list)
     """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
+    tenant: str = "default"
+    """Whose request it is; what one tenant was answered, another never sees."""
+    user: str | None = None
+    """Who of the tenant asks, where the gateway knows it better than the body."""
+    cache_control: str | None = None
+    """What the client says of kept answers: `cache-control` and `x-vsr-cache-control`."""
+    uncacheable: str | None = None
+    """Why neither this request nor its answer may be kept: a short reason, set by whoever found personal data
+    in them or blocked them."""
     known_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
     _body: dict[str, Any] | None = None

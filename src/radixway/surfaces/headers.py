@@ -21,7 +21,10 @@ _STRIPPED = (
 )
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
-_OWN = frozenset({b"x-radixway-ttft-ms", b"x-radixway-max-staleness", b"x-radixway-min-weight-version"})
+_CACHE = (b"cache-control", b"x-vsr-cache-control")
+_OWN = frozenset(
+    {b"x-radixway-ttft-ms", b"x-radixway-max-staleness", b"x-radixway-min-weight-version", *_CACHE}
+)
 """What any client may say to the gateway, and workers are not told."""
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
 
@@ -39,11 +42,11 @@ def read_headers(
         name, value = header
         if name in _PASSED:
             passed.append(header)
+        elif name in _OWN:
+            own[name] = value
         elif name[:2] == b"x-":
             if name == b"x-request-id":
                 given = value
-            elif name in _OWN:
-                own[name] = value
             elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
                 passed.append(header)
     return request_id_of(given), tuple(passed), own
@@ -63,6 +66,8 @@ def obey_own_headers(request: Request, own: dict[bytes, bytes]) -> None:
             message = "x-radixway-min-weight-version must be a version of 1 to 256 characters"
             raise BadRequest(message, param="x-radixway-min-weight-version")
         request.min_weight_version = version.decode(errors="replace")
+    if said := [own[name] for name in _CACHE if name in own]:
+        request.cache_control = b",".join(said).decode("latin-1")
 
 
 def _seconds(milliseconds: bytes) -> float:

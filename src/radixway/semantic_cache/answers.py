@@ -1,0 +1,186 @@
+"""What of an answer is kept, and how it is given again: whole or as a stream, with its own id and time."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+CHAT = "openai.chat"
+_IDS = {CHAT: "chatcmpl-", "openai.completions": "cmpl-"}
+_OBJECTS = {CHAT: "chat.completion", "openai.completions": "text_completion"}
+_MESSAGE_FIELDS = frozenset({"role", "content", "reasoning_content", "reasoning"})
+_THINKING = ("reasoning_content", "reasoning")
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class NotKept(Exception):
+    """The answer is not one to give again; the text is a short reason for the journal."""
+
+
+def keep(surface: str, status: int, body: bytes, largest_bytes: int) -> bytes:
+    """A whole reply's body in the form in which it is stored (deflated JSON).
+
+    Raises:
+        NotKept: it failed, was cut short, filtered or refused, calls tools, says nothing, or is too large.
+    """
+    if status != 200:
+        raise NotKept("failed")
+    if len(body) > largest_bytes:
+        raise NotKept("too_large")
+    try:
+        reply = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
+        raise NotKept("not_json") from None
+    _check(surface, reply)
+    return zlib.compress(body, 1)
+
+
+def whole(stored: bytes, surface: str, now: float) -> bytes:
+    """The stored answer as a whole reply's body; all fields but `id` and `created` are as they were."""
+    reply = _decode(zlib.decompress(stored))
+    reply["id"] = _IDS[surface] + uuid4().hex
+    reply["created"] = int(now)
+    return _encode(reply)
+
+
+def stream(stored: bytes, surface: str, now: float, *, chunk_chars: int, include_usage: bool) -> list[bytes]:
+    """The stored answer as the events of a stream, the last one `[DONE]`."""
+    reply = _decode(zlib.decompress(stored))
+    choice = reply["choices"][0]
+    head: dict[str, Any] = {
+        "id": _IDS[surface] + uuid4().hex,
+        "object": "chat.completion.chunk" if surface == CHAT else "text_completion",
+        "created": int(now),
+        "model": reply.get("model"),
+    }
+    for name in ("system_fingerprint", "service_tier"):
+        if name in reply:
+            head[name] = reply[name]
+    if include_usage:
+        head["usage"] = None
+    finish = choice["finish_reason"]
+    if surface == CHAT:
+        deltas = _deltas(choice["message"], chunk_chars)
+        choices: list[dict[str, Any]] = [
+            {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas
+        ]
+        choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish})
+    else:
+        pieces = _pieces(choice["text"], chunk_chars)
+        choices = [{"index": 0, "text": piece, "logprobs": None, "finish_reason": None} for piece in pieces]
+        choices[-1]["finish_reason"] = finish
+    events = [_event(head | {"choices": [each]}) for each in choices]
+    if include_usage:
+        events.append(_event(head | {"choices": [], "usage": reply.get("usage")}))
+    return [*events, b"data: [DONE]\n\n"]
+
+
+def assemble(surface: str, events: bytes) -> bytes:
+    """The events of a stream as the whole reply that they add up to.
+
+    Raises:
+        NotKept: the stream did not come to its end, or carries what a whole answer to keep must not.
+    """
+    head: dict[str, Any] = {}
+    texts: dict[str, list[str]] = {}
+    finish, usage, done = None, None, False
+    for data in _data_of(events):
+        if data == b"[DONE]":
+            done = True
+            continue
+        try:
+            chunk = _decode(data)
+            choices = chunk.get("choices") or []
+            usage = chunk.get("usage") or usage
+            if not head:
+                head = {name: value for name, value in chunk.items() if name not in ("choices", "usage")}
+            if "error" in chunk:
+                raise NotKept("failed")
+            for choice in choices:
+                finish = choice.get("finish_reason") or finish
+                _gather(surface, choice, texts)
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError):
+            raise NotKept("not_json") from None
+    if not done:
+        raise NotKept("unfinished")
+    return _encode(_added_up(surface, head, texts, finish, usage))
+
+
+def _added_up(
+    surface: str, head: dict[str, Any], texts: dict[str, list[str]], finish: Any, usage: Any
+) -> Any:
+    said = {name: "".join(parts) for name, parts in texts.items()}
+    if surface == CHAT:
+        message = {"role": "assistant", "content": said.pop("content", "")} | said
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+    else:
+        choice = {"index": 0, "text": said.get("text", ""), "logprobs": None, "finish_reason": finish}
+    reply = head | {"object": _OBJECTS[surface], "choices": [choice]}
+    return reply | {"usage": usage} if usage else reply
+
+
+def _check(surface: str, reply: dict[str, Any]) -> None:
+    """Raises NotKept unless the reply is one whole answer of text."""
+    choices = reply.get("choices")
+    if "error" in reply or not isinstance(choices, list) or len(choices) != 1:
+        raise NotKept("not_one_answer")
+    choice = choices[0]
+    if not isinstance(choice, dict):
+        raise NotKept("not_one_answer")
+    finish = choice.get("finish_reason")
+    if finish != "stop":
+        raise NotKept(
+            f"finish_{finish}" if finish in ("length", "content_filter", "tool_calls") else "finish"
+        )
+    if surface == CHAT:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise NotKept("not_one_answer")
+        if any(message[name] for name in message if name not in _MESSAGE_FIELDS):
+            raise NotKept("more_than_text")
+        said = message.get("content")
+        thought = [message[name] for name in _THINKING if message.get(name)]
+        if not all(isinstance(text, str) for text in thought):
+            raise NotKept("more_than_text")
+    else:
+        said = choice.get("text")
+    if not isinstance(said, str) or not said.strip():
+        raise NotKept("empty")
+
+
+def _gather(surface: str, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
+    if choice.get("index", 0) != 0:
+        raise NotKept("not_one_answer")
+    said = choice.get("delta") or {} if surface == CHAT else {"text": choice.get("text")}
+    for name, value in said.items():
+        if name == "role" or not value:
+            continue
+        if not isinstance(value, str) or (surface == CHAT and name not in _MESSAGE_FIELDS):
+            raise NotKept("more_than_text")
+        texts.setdefault(name, []).append(value)
+
+
+def _deltas(message: dict[str, Any], chunk_chars: int) -> list[dict[str, Any]]:
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    for name in (*_THINKING, "content"):
+        deltas += [{name: piece} for piece in _pieces(message.get(name) or "", chunk_chars) if piece]
+    return deltas
+
+
+def _pieces(text: str, chars: int) -> list[str]:
+    return [text[at : at + chars] for at in range(0, len(text), chars)] or [""]
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + _encode(chunk) + b"\n\n"
+
+
+def _data_of(events: bytes) -> list[bytes]:
+    """The data of every event; events of several data lines do not occur in this protocol."""
+    lines = (line.strip() for line in events.splitlines())
+    return [line[5:].strip() for line in lines if line.startswith(b"data:")]

@@ -1,0 +1,194 @@
+"""The cache itself: find an answer for a question, keep one, let go of some. Knows no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from math import inf
+from time import perf_counter, time
+from uuid import uuid4
+
+from radixway.config import SemanticCacheSection
+from radixway.semantic_cache.counts import Counts
+from radixway.semantic_cache.directives import ANYTHING, Directives
+from radixway.semantic_cache.entry import Entry, Filter, Match, Vector
+from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
+from radixway.semantic_cache.scope import Question, digest, normalise
+from radixway.semantic_cache.store import Store
+from radixway.semantic_cache.verifier import Verify, verify
+
+Embed = Callable[[str], Awaitable[Vector]]
+"""A text's vector, unit length. Raises CannotEmbed."""
+
+_MOST_TOLD_APART = 10_000
+
+
+class CannotEmbed(Exception):
+    """The encoder is busy, broken or not there; the text is a short reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the cache has for a question."""
+
+    outcome: str
+    """`exact`, `similar`, `miss`, or `encoder`: it could only look for literal repeats."""
+    match: Match | None = None
+    vector: Vector | None = None
+    """The question's own, for keeping its answer."""
+    refused: str | None = None
+    """Why the nearest question was told apart, if one was."""
+
+
+class AnswerCache:
+    """Entries of all scopes behind one store. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: SemanticCacheSection,
+        store: Store,
+        embed: Embed,
+        counts: Counts,
+        *,
+        verifier: Verify = verify,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`clock`: seconds since 1970."""
+        self.config = config
+        self.store = store
+        self.counts = counts
+        self._embed = embed
+        self._verify = verifier
+        self._clock = clock
+        self._told_apart: dict[tuple[str, str], None] = {}
+
+    async def find(
+        self, question: Question, allowed: Directives = ANYTHING, category: str | None = None
+    ) -> Found:
+        """An answer that may be given for the question, if there is one."""
+        began = perf_counter()
+        found = await self._find(question, allowed, category)
+        self.counts.did("lookup", perf_counter() - began)
+        if found.match is None:
+            self.counts.miss()
+        else:
+            self.counts.hit(found.outcome)
+            await self.store.used(found.match.entry)
+        return found
+
+    async def keep(
+        self, question: Question, answer: bytes, vector: Vector | None, allowed: Directives = ANYTHING
+    ) -> Entry:
+        """Keep an answer. A vector that is missing is made, if it can be."""
+        began = perf_counter()
+        if vector is None:
+            vector = await self._vector(question.text)
+        now = self._clock()
+        ttl_s = min(self.config.ttl_s or inf, inf if allowed.ttl_s is None else allowed.ttl_s)
+        entry = Entry(
+            id=uuid4().hex,
+            scope=question.scope,
+            exact=question.exact,
+            question=question.text,
+            vector=vector,
+            answer=answer,
+            tenant=question.tenant,
+            user=question.user,
+            model=question.model,
+            created_at=now,
+            expires_at=now + ttl_s,
+        )
+        await self.store.put(entry, now)
+        self.counts.did("store", perf_counter() - began)
+        return entry
+
+    async def purge(self, which: Filter) -> int:
+        """Let go of entries; how many there were."""
+        began = perf_counter()
+        count = await self.store.remove(which)
+        self.counts.did("purge", perf_counter() - began)
+        return count
+
+    async def report(self, entry_id: str, pair: tuple[str, str] | None = None) -> bool:
+        """An answer was wrong: its entry goes. Whether it was still there.
+
+        `pair`: the digests of the question asked and of the one that was kept; they are told apart from now
+        on, so that the answer to one of them, when it is kept again, is not given to the other.
+        """
+        if pair is not None and pair[0] != pair[1]:
+            self._tell_apart(*pair)
+        began = perf_counter()
+        there = bool(await self.store.remove(Filter(id=entry_id)))
+        self.counts.did("report", perf_counter() - began)
+        return there
+
+    async def similarity(self, one: str, other: str) -> float | None:
+        """The cosine of two questions, 0 where they are compared differently; None without an encoder."""
+        if is_by_characters(one) != is_by_characters(other):
+            return 0.0
+        mine, theirs = await self._vector(one), await self._vector(other)
+        return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
+
+    async def _find(self, question: Question, allowed: Directives, category: str | None) -> Found:
+        now = self._clock()
+        entry = await self.store.find(question.scope, question.exact, now)
+        if entry is not None and _young_enough(entry, allowed, now):
+            return Found("exact", Match(entry, 1.0), entry.vector)
+        vector = await self._vector(question.text)
+        if vector is None:
+            return Found("encoder")
+        least = self._least_similarity(question.text, category)
+        refused = None
+        if least < 1:
+            near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
+            for match in near:
+                if match.similarity < least:
+                    break
+                if not _young_enough(match.entry, allowed, now):
+                    continue
+                reason = self._tells_apart(question, match)
+                if reason is None:
+                    return Found("similar", match, vector)
+                refused = refused or reason
+        if refused is not None:
+            self.counts.refused(refused)
+        return Found("miss", None, vector, refused)
+
+    def _least_similarity(self, text: str, category: str | None) -> float:
+        """Cosines of characters are another measure than the encoder's, with a threshold of its own."""
+        least = self.config.threshold(category)
+        if least < 1 and is_by_characters(text):
+            return max(least + self.config.ngram_threshold - self.config.similarity_threshold, 0.0)
+        return least
+
+    def _tells_apart(self, question: Question, match: Match) -> str | None:
+        pair = (question.exact, match.entry.exact)
+        if pair in self._told_apart or pair[::-1] in self._told_apart:
+            return "reported"
+        if not self.config.verify:
+            return None
+        verdict = self._verify(question.text, match.entry.question, match.similarity)
+        return None if verdict.same else verdict.reason
+
+    async def _vector(self, text: str) -> Vector | None:
+        if is_by_characters(text):
+            return ngram_vector(text)
+        try:
+            return await self._embed(text)
+        except CannotEmbed:
+            self.counts.failed("encoder")
+            return None
+
+    def _tell_apart(self, one: str, other: str) -> None:
+        self._told_apart[one, other] = None
+        while len(self._told_apart) > _MOST_TOLD_APART:
+            del self._told_apart[next(iter(self._told_apart))]
+
+
+def exact_of(text: str) -> str:
+    """The digest by which a question is purged."""
+    return digest(normalise(text).encode())
+
+
+def _young_enough(entry: Entry, allowed: Directives, now: float) -> bool:
+    return allowed.max_age_s is None or now - entry.created_at <= allowed.max_age_s

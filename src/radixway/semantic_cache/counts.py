@@ -1,0 +1,91 @@
+"""What the cache did, in numbers: for `/cache/stats`, and as metrics under the published names."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import Any
+
+from prometheus_client import Counter, Histogram
+
+from radixway.telemetry import Metrics
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+
+
+class Counts:
+    """Counted once per request, whichever way it went. Reasons are words of ours, so they are few."""
+
+    def __init__(self, metrics: Metrics, backend: str) -> None:
+        registry = metrics.registry
+        self._tally: Tally[str] = Tally()
+        self._hits = Counter("llm_cache_hits", "Requests answered from the cache", registry=registry)
+        self._misses = Counter("llm_cache_misses", "Requests the cache had no answer for", registry=registry)
+        operations = Counter(
+            "llm_cache_operations",
+            "Operations of the semantic cache",
+            ["backend", "operation", "status"],
+            registry=registry,
+        )
+        durations = Histogram(
+            "llm_cache_operation_duration_seconds",
+            "Seconds that operations of the semantic cache took",
+            ["backend", "operation"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        passed = Counter(
+            "radixway_cache_passed", "Requests the cache had no part in", ["reason"], registry=registry
+        )
+        refused = Counter(
+            "radixway_cache_refused",
+            "Near questions that the verifier told apart",
+            ["reason"],
+            registry=registry,
+        )
+        not_kept = Counter(
+            "radixway_cache_not_kept", "Answers that were not kept", ["reason"], registry=registry
+        )
+        self._backend = backend
+        self._operations, self._durations = operations.labels, durations.labels
+        self._passed, self._refused, self._not_kept = passed.labels, refused.labels, not_kept.labels
+
+    def hit(self, kind: str) -> None:
+        """An answer was given: `exact` or `similar`."""
+        self._tally["hits"] += 1
+        self._tally[f"hits_{kind}"] += 1
+        self._hits.inc()
+
+    def miss(self) -> None:
+        """Nothing was there to give."""
+        self._tally["misses"] += 1
+        self._misses.inc()
+
+    def passed(self, reason: str) -> None:
+        """The request was none for the cache."""
+        self._tally[f"passed_{reason}"] += 1
+        self._passed(reason).inc()
+
+    def refused(self, reason: str) -> None:
+        """The verifier told a near question apart."""
+        self._tally[f"refused_{reason}"] += 1
+        self._refused(reason).inc()
+
+    def not_kept(self, reason: str) -> None:
+        """An answer was none to keep."""
+        self._tally[f"not_kept_{reason}"] += 1
+        self._not_kept(reason).inc()
+
+    def did(self, operation: str, seconds: float, *, ok: bool = True) -> None:
+        """One operation, as published: `lookup`, `store`, `purge`, `report`."""
+        self._tally[f"{operation}s"] += 1
+        self._operations(self._backend, operation, "success" if ok else "error").inc()
+        self._durations(self._backend, operation).observe(seconds)
+
+    def failed(self, what: str) -> None:
+        """`encoder` or `store` could not do its part."""
+        self._tally[f"{what}_failures"] += 1
+        self._operations(self._backend, what, "error").inc()
+
+    def describe(self) -> dict[str, Any]:
+        """All numbers, by name."""
+        return dict(sorted(self._tally.items()))

@@ -1,0 +1,59 @@
+"""`cache-control` and `x-vsr-cache-control` of a request: what the client allows the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_LONGEST_S = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Directives:
+    """By default everything is allowed."""
+
+    may_answer: bool = True
+    """A kept answer will do (not under `no-cache`, `no-store`, `bypass`)."""
+    may_keep: bool = True
+    """The answer may be kept (not under `no-store`, `bypass`)."""
+    max_age_s: float | None = None
+    """Older answers will not do."""
+    ttl_s: float | None = None
+    """How long the answer may be kept, where that is shorter than configured."""
+
+
+ANYTHING = Directives()
+
+
+def read_directives(header: str | None) -> Directives:
+    """Read a header's directives, both headers joined by commas. Unknown ones are ignored, as HTTP has it.
+
+    A `max-age` or `ttl` that is no number of seconds is taken as 0: when in doubt, ask the model.
+    """
+    if not header:
+        return ANYTHING
+    may_answer = may_keep = True
+    max_age_s: float | None = None
+    ttl_s: float | None = None
+    for part in header.lower().split(","):
+        name, _, value = part.strip().partition("=")
+        match name.strip():
+            case "no-cache":
+                may_answer = False
+            case "no-store" | "bypass":
+                may_answer = may_keep = False
+            case "max-age":
+                max_age_s = _least(max_age_s, _seconds(value))
+            case "ttl":
+                ttl_s = _least(ttl_s, _seconds(value))
+    return Directives(may_answer, may_keep, max_age_s, ttl_s)
+
+
+def _least(known: float | None, more: float) -> float:
+    return more if known is None else min(known, more)
+
+
+def _seconds(value: str) -> float:
+    digits = value.strip().strip('"')
+    if not (digits.isascii() and digits.isdigit()):
+        return 0.0
+    return float(min(int(digits[:10]), _LONGEST_S))

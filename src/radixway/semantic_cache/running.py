@@ -1,0 +1,104 @@
+"""A cache while its gateway runs: opened, warmed up, saved and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from time import time
+from typing import Any
+
+from radixway.semantic_cache import answers
+from radixway.semantic_cache.answers import NotKept
+from radixway.semantic_cache.fallback import StoreWithFallback
+from radixway.semantic_cache.memory import MemoryStore
+from radixway.semantic_cache.middleware import SemanticCache
+from radixway.semantic_cache.scope import NotCacheable
+from radixway.semantic_cache.warm_up import CHAT, Known, load, read_file, save
+
+log = logging.getLogger(__name__)
+
+
+class CacheRoom:
+    """The middleware with all that stands behind it."""
+
+    def __init__(
+        self,
+        middleware: SemanticCache,
+        memory: MemoryStore,
+        behind: StoreWithFallback | None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.middleware = middleware
+        self.cache = middleware.cache
+        self.memory = memory
+        self.behind = behind
+        """The store that is not memory, where there is one."""
+        self._config = self.cache.config
+        self._clock = clock
+        self.warmed_up = asyncio.Event()
+        """Set when the file has been read in, or there is none."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the store and read in what is known; at the end, keep it. Raises ConfigError."""
+        known = read_file(self._config.warm_up) if self._config.warm_up is not None else []
+        if self._config.persist is not None:
+            now = self._clock()
+            for entry in await asyncio.to_thread(load, self._config.persist):
+                await self.memory.put(entry, now)
+        await self.cache.store.open()
+        warming = asyncio.create_task(self.warm_up(known))
+        try:
+            yield
+        finally:
+            warming.cancel()
+            with suppress(asyncio.CancelledError):
+                await warming
+            await self.middleware.settle()
+            await self._save()
+            await self.cache.store.close()
+
+    async def warm_up(self, known: list[Known]) -> int:
+        """Keep what is known; how many were. Questions that cannot be cached are passed over."""
+        kept = 0
+        for each in known:
+            request, response = each.bodies()
+            try:
+                question = self.middleware.read(request, each.tenant, each.user)
+                answer = answers.keep(CHAT, 200, response, self._config.largest_answer_bytes)
+            except (NotCacheable, NotKept) as reason:
+                log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
+                continue
+            await self.cache.keep(question, answer, None)
+            kept += 1
+        self.warmed_up.set()
+        return kept
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: the backend, and whether it works."""
+        said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
+        if self.behind is not None:
+            said["store"] = "ok" if self.behind.problem is None else self.behind.problem
+            said["pending_removals"] = self.behind.pending_removals
+        return said
+
+    async def stats(self) -> dict[str, Any]:
+        """For `/cache/stats`: that, and what the cache did."""
+        counts = self.cache.counts.describe()
+        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        return self.describe() | {
+            "entries": await self.cache.store.size(),
+            "evicted": self.memory.evicted,
+            "hit_rate": counts.get("hits", 0) / asked if asked else None,
+            "counts": counts,
+        }
+
+    async def _save(self) -> None:
+        if self._config.persist is None:
+            return
+        try:
+            await asyncio.to_thread(save, iter(list(self.memory)), self._config.persist)
+        except OSError as error:
+            log.warning("semantic cache: it could not be saved: %s", error)

@@ -1,0 +1,179 @@
+"""What two requests must have in common before their last turns are compared at all.
+
+An answer belongs to who asked (tenant, and user where the policy says so), which model by the name the client
+used, under which system prompt, with which tools and parameters, after which conversation. All of that is one
+digest, the *scope*; whatever of the body is not known to be without influence on the answer is part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+Share = Literal["tenant", "user", "user_if_known"]
+
+_WITHOUT_INFLUENCE = frozenset(
+    {
+        "messages",
+        "metadata",
+        "model",
+        "priority",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "request_id",
+        "rid",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream",
+        "stream_options",
+        "user",
+    }
+)
+"""Fields that are looked at on their own, or that change how an answer is delivered but not what it says."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class NotCacheable(Exception):
+    """The request is not one whose answer could be used again; the text is a short reason for the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request as the cache sees it."""
+
+    scope: str
+    """Digest of everything but the question, 32 hexadecimal digits."""
+    exact: str
+    """Digest of the question as `normalise` writes it."""
+    text: str
+    """The last user turn; for completions the prompt."""
+    tenant: str
+    user: str | None
+    """Whose entry it becomes, for purging; also where the whole tenant shares it."""
+    model: str
+
+
+def read_question(
+    body: dict[str, Any],
+    *,
+    tenant: str,
+    user: str | None,
+    share: Share = "user_if_known",
+    multi_turn: bool = True,
+    longest_chars: int = 8192,
+    max_temperature: float | None = None,
+    encoder: str = "",
+) -> Question:
+    """The scope and the question of a body of `/v1/chat/completions` or `/v1/completions`.
+
+    `encoder`: what made the vectors; those of different ones cannot be compared.
+
+    Raises:
+        NotCacheable: no text to compare, several answers asked for, no user's turn, too hot or too long.
+    """
+    _refuse_unrepeatable(body, max_temperature)
+    if share == "user" and user is None:
+        raise NotCacheable("no_user")
+    before, text = _last_turn(body)
+    if not text.strip():
+        raise NotCacheable("no_text")
+    if len(text) > longest_chars:
+        raise NotCacheable("long_question")
+    if not multi_turn and any(message.get("role") in ("user", "assistant") for message in before):
+        raise NotCacheable("multi_turn")
+    model = body.get("model") or ""
+    scope = {
+        "encoder": encoder,
+        "surface": "chat" if "messages" in body else "completions",
+        "tenant": tenant,
+        "user": None if share == "tenant" else user,
+        "model": model,
+        "before": before,
+        "parameters": {
+            name: value
+            for name, value in body.items()
+            if name not in _WITHOUT_INFLUENCE and value is not None
+        },
+    }
+    try:
+        raw = _encode(scope)
+    except (TypeError, msgspec.EncodeError, UnicodeEncodeError):
+        raise NotCacheable("not_encodable") from None
+    return Question(digest(raw), digest(normalise(text).encode()), text, tenant, user, model)
+
+
+def normalise(text: str) -> str:
+    """The form in which two questions are literally the same.
+
+    Unicode composed, no space at the ends; runs of blanks within one line are one. Lines, letter case and
+    punctuation stay: they mean something in code.
+    """
+    text = unicodedata.normalize("NFC", text).encode(errors="replace").decode().strip()
+    return text if "\n" in text else " ".join(text.split())
+
+
+def digest(raw: bytes) -> str:
+    """128 bits of BLAKE2b in hexadecimal."""
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
+
+
+def _refuse_unrepeatable(body: dict[str, Any], max_temperature: float | None) -> None:
+    if (body.get("n") or 1) != 1 or (body.get("best_of") or 1) != 1:
+        raise NotCacheable("several_answers")
+    if body.get("logprobs") or body.get("echo"):
+        raise NotCacheable("logprobs")
+    temperature = body.get("temperature")
+    if max_temperature is None or not isinstance(temperature, int | float):
+        return
+    if temperature > max_temperature:
+        raise NotCacheable("temperature")
+
+
+def _last_turn(body: dict[str, Any]) -> tuple[list[Any], str]:
+    """What was said before, and the text of the last user turn."""
+    if "messages" not in body:
+        prompt = body.get("prompt")
+        if not isinstance(prompt, str):
+            raise NotCacheable("several_prompts")
+        return [], prompt
+    messages = body["messages"]
+    if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
+        raise NotCacheable("no_messages")
+    last = messages[-1]
+    if last.get("role") != "user":
+        raise NotCacheable("not_a_user_turn")
+    if set(last) - {"role", "content"}:
+        raise NotCacheable("named_turn")
+    before = [message for message in messages[:-1] if isinstance(message, dict)]
+    if len(before) != len(messages) - 1:
+        raise NotCacheable("no_messages")
+    return [_plain(message) for message in before], text_of(last.get("content"))
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with content that is only text as one string, however the client spelt it."""
+    try:
+        return message | {"content": text_of(message["content"])} if message.get("content") else message
+    except NotCacheable:
+        return message
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content. Raises NotCacheable where it is more than text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise NotCacheable("no_text")
+    parts = []
+    for part in content:
+        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            raise NotCacheable("more_than_text")
+        parts.append(part["text"])
+    return "\n".join(parts)

@@ -1,0 +1,83 @@
+"""Names: people, places, products, abbreviations, languages. Another name is another question."""
+
+from __future__ import annotations
+
+import re
+
+from radixway.semantic_cache.verifier.stems import bare
+from radixway.semantic_cache.verifier.text import Text
+
+_CAPITALISED = re.compile(r"(?<![\w'’])(?:[A-Z][\w’'-]*[^\W_]|[A-Z])")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n(\"“'•-]\s*|\d\.\s)$")
+_COMMON_CAPITALS = frozenset(
+    "i a an the is are what who how why when where which do does can should ok faq".split()
+)
+
+LANGUAGES = frozenset(
+    """
+    english spanish french german italian portuguese russian chinese mandarin cantonese japanese korean arabic hindi
+    urdu bengali tamil telugu turkish dutch polish swedish norwegian danish finnish greek hebrew latin thai vietnamese
+    indonesian malay persian ukrainian czech hungarian romanian swahili
+    python java javascript typescript rust go golang c c++ c# ruby php perl scala kotlin swift matlab r julia haskell
+    sql mysql postgres postgresql sqlite mongodb redis bash powershell html css react angular vue django flask
+    numpy pandas pytorch tensorflow docker kubernetes git aws azure gcp excel word json yaml xml csv
+    """.split()
+)
+
+
+def differ(one: Text, other: Text) -> bool:
+    """Whether one text names somebody or something that the other does not."""
+    return _missing(one, other) or _missing(other, one) or _languages(one) != _languages(other)
+
+
+def _languages(text: Text) -> frozenset[str]:
+    return LANGUAGES.intersection(text.words) - {"go", "word", "c", "r"}
+
+
+def _missing(one: Text, other: Text) -> bool:
+    words = {*other.words, *other.stems, *(bare(word) for word in other.words)}
+    joined = "".join(other.words)
+    initials = "".join(word[0] for word in other.words)
+    for name in _names(one.raw):
+        lower = name.lower()
+        if lower in words or bare(lower) in words or any(stem in words for stem in _stems_of(one, lower)):
+            continue
+        if len(lower) >= 3 and (lower.replace("-", "") in joined or (name.isupper() and lower in initials)):
+            continue
+        if _spelt_out(one, other, lower):
+            continue
+        return True
+    return False
+
+
+def _names(raw: str) -> list[str]:
+    """Capitalised words that do not only stand at the beginning of a sentence."""
+    letters = [c for c in raw if c.isalpha()]
+    if sum(map(str.isupper, letters)) > 0.6 * len(letters):
+        return []  # everything is in capitals
+    found = []
+    for match in _CAPITALISED.finditer(raw):
+        name = match.group().removesuffix("'s").removesuffix("’s")
+        if name.lower() in _COMMON_CAPITALS:
+            continue
+        starts = _SENTENCE_START.search(raw[: match.start()].rstrip(" ") or "")
+        if starts and not (name.isupper() and len(name) > 1):
+            continue
+        found += [part for part in re.split(r"[-’']", name) if len(part) > 1 or name.isupper()]
+    return found
+
+
+def _stems_of(text: Text, lower: str) -> list[str]:
+    return [stem for word, stem in zip(text.words, text.stems, strict=True) if word == lower]
+
+
+def _spelt_out(one: Text, other: Text, name: str) -> bool:
+    """The other text has an abbreviation for the words among which the name stands."""
+    if name not in one.words:
+        return False
+    at = one.words.index(name)
+    for start in range(max(0, at - 3), at + 1):
+        for end in range(max(start + 2, at + 1), min(len(one.words), start + 5) + 1):
+            if "".join(word[0] for word in one.words[start:end]) in other.words:
+                return True
+    return False

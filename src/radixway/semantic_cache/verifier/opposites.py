@@ -1,0 +1,15 @@
+"""Opposites and limits: `first` and `last`, `safe` and `unsafe`, `must` and `can`."""
+
+from __future__ import annotations
+
+from radixway.semantic_cache.verifier.lexicon import OPPOSITES
+from radixway.semantic_cache.verifier.stems import bare
+from radixway.semantic_cache.verifier.text import Text
+
+
+def differ(one: Text, other: Text) -> bool:
+    """Whether a word of the one text stands as its opposite in the other."""
+    mine = {*one.stems, *one.words, *map(bare, one.words)}
+    theirs = {*other.stems, *other.words, *map(bare, other.words)}
+    only_mine, only_theirs = mine - theirs, theirs - mine
+    return any((word, opposite) in OPPOSITES for word in only_mine for opposite in only_theirs)
