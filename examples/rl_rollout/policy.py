@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from statistics import mean, pstdev
 
 import safetensors.torch
@@ -20,9 +21,10 @@ class Update:
     """What one update saw."""
 
     gap: float
-    """The largest |log-probability here − as sampled| before the update; 0 but for rounding, if on-policy."""
+    """Of tokens that these very weights sampled, the largest |log-probability here − as sampled|; before the
+    update. Nothing but rounding if the tokens are exact; NaN if there are none."""
     kl: float
-    """How far the policy has moved from the first one, in nats per token (before the update)."""
+    """How far the policy has moved from the first one, in nats per token; before the update."""
     clipped: float
     """The share of tokens whose ratio lay outside of the clip range, in the last pass."""
 
@@ -33,36 +35,39 @@ class Policy:
     def __init__(
         self, model: str, *, learning_rate: float, clip: float = 0.2, kl_weight: float = 0.02
     ) -> None:
-        self._model = _load(model)
-        self._first = _load(model).requires_grad_(False)
+        self.model = _load(model)
+        self.first = _load(model).requires_grad_(False)
         self._optimizer = torch.optim.AdamW(
-            self._model.parameters(), learning_rate, betas=(0.9, 0.95), weight_decay=0.0
+            self.model.parameters(), learning_rate, betas=(0.9, 0.95), weight_decay=0.0
         )
         self._clip, self._kl_weight = clip, kl_weight
 
     def weights(self) -> bytes:
         """All weights as a safetensors file. The head is the embedding, and is left out."""
-        state = self._model.state_dict()
+        state = self.model.state_dict()
         state.pop("lm_head.weight", None)
         return safetensors.torch.save({name: tensor.contiguous() for name, tensor in state.items()})
 
-    def update(self, rollouts: Sequence[Rollout], advantages: Sequence[float], passes: int = 2) -> Update:
-        """Some gradient steps on these rollouts. `advantages` are one per rollout."""
-        ids, mask, sampled = _padded(rollouts)
+    def update(
+        self, rollouts: Sequence[Rollout], advantages: Sequence[float], *, version: int, passes: int = 2
+    ) -> Update:
+        """Gradient steps on these rollouts, an advantage for each. `version`: what the weights are now."""
+        ids, mask, sampled, versions = _padded(rollouts)
         gain = torch.tensor(advantages)[:, None].expand_as(mask)[mask]
-        sampled = sampled[mask]
+        sampled, own = sampled[mask], versions[mask] == version
         with torch.no_grad():
-            first = _logprobs(self._first, ids)[mask]
+            first = token_logprobs(self.first, ids)[mask]
         for step in range(passes):
-            now = _logprobs(self._model, ids)[mask]
+            now = token_logprobs(self.model, ids)[mask]
             if step == 0:
-                gap, moved = (now - sampled).abs().max().item(), _kl(now, first).mean().item()
-            ratio = (now - sampled).exp()  # to the weights that sampled, whichever these were
+                gap = (now - sampled)[own].abs().max().item() if own.any() else nan
+                moved = _kl(now, first).mean().item()
+            ratio = (now - sampled).exp()  # to the weights that sampled the token, whichever these were
             kept = ratio.clamp(1 - self._clip, 1 + self._clip)
             loss = -torch.minimum(ratio * gain, kept * gain) + self._kl_weight * _kl(now, first)
             self._optimizer.zero_grad()
             loss.mean().backward()
-            torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self._optimizer.step()
         return Update(gap, moved, (ratio != kept).float().mean().item())
 
@@ -77,8 +82,8 @@ def _load(model: str) -> torch.nn.Module:
     return transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
 
 
-def _padded(rollouts: Sequence[Rollout]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids [rows, length]; and for each token but the first, if it is trained on, and how it was sampled."""
+def _padded(rollouts: Sequence[Rollout]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Ids [rows, length]; and for each token but the first: trained on?, log-probability, weight version."""
     length = max(len(rollout.tokens) for rollout in rollouts)
 
     def rows(lists, dtype) -> Tensor:
@@ -87,10 +92,12 @@ def _padded(rollouts: Sequence[Rollout]) -> tuple[Tensor, Tensor, Tensor]:
     ids = rows([rollout.tokens for rollout in rollouts], torch.int64)
     mask = rows([rollout.loss_mask for rollout in rollouts], torch.bool)
     logprobs = rows([rollout.logprobs for rollout in rollouts], torch.float32)
-    return ids, mask[:, 1:], logprobs[:, 1:]
+    known = [[-1 if version is None else version for version in rollout.versions] for rollout in rollouts]
+    versions = rows(known, torch.int64)
+    return ids, mask[:, 1:], logprobs[:, 1:], versions[:, 1:]
 
 
-def _logprobs(model: torch.nn.Module, ids: Tensor) -> Tensor:
+def token_logprobs(model: torch.nn.Module, ids: Tensor) -> Tensor:
     """Of each token but the first, given those before it. Padding is on the right, where nothing sees it."""
     logits = model(ids).logits[:, :-1]
     return -cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view_as(ids[:, 1:])

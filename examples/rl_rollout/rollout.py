@@ -28,18 +28,12 @@ class Rollout:
 class Gateway:
     """The calls of a trainer."""
 
-    def __init__(
-        self, url: str, client: aiohttp.ClientSession, *, max_new_tokens: int, in_flight: int
-    ) -> None:
+    def __init__(self, url: str, client: aiohttp.ClientSession, *, in_flight: int, **sampling: Any) -> None:
         self._url = url.rstrip("/")
         self._client = client
         self._places = asyncio.Semaphore(in_flight)
-        self._sampling = {
-            "max_new_tokens": max_new_tokens,
-            "temperature": 1.0,  # with these two, the log-probabilities are the model's own
-            "top_p": 1.0,
-            "top_k": -1,
-        }
+        # With all that the model may say as likely as it says, log-probabilities are the model's own.
+        self._sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, **sampling}
 
     async def sample(self, prompts: Sequence[str], group: int, seed: int) -> list[list[Rollout | None]]:
         """`group` answers to each prompt; None in place of an answer that is not exact."""
@@ -60,23 +54,29 @@ class Gateway:
             if response.status != 200:
                 raise SystemExit(f"the weights were not taken: {await response.text()}")
 
-    async def _answer(self, prompt: str, seed: int) -> Rollout | None:
+    async def tokens_of(self, prompt: str, answer: str, session: str) -> Rollout | None:
+        """What the answer was sampled as; None if that is not known exactly."""
         # Siblings that say the same may have been sampled as other tokens: the session tells which are meant.
+        whole = {"text": prompt + answer, "session_id": session, "strict": True}
+        status, told = await self._post("/retrieve_from_text", whole)
+        if status == 409:  # strict: rather none than tokens that were made up
+            return None
+        if status != 200:
+            raise SystemExit(f"no tokens: {told}")
+        versions = [None if version is None else int(version) for version in told["versions"]]
+        return Rollout(answer, told["tokens"], told["loss_mask"], told["rollout_logp"], versions)
+
+    async def _answer(self, prompt: str, seed: int) -> Rollout | None:
         session = uuid.uuid4().hex
         asked = {"text": prompt, "sampling_params": {**self._sampling, "sampling_seed": seed}}
         async with self._places:
             status, reply = await self._post("/generate", asked, {"x-session-id": session})
         if status != 200:
             raise SystemExit(f"no answer: {reply}")
-        whole = {"text": prompt + reply["text"], "session_id": session, "strict": True}
-        status, told = await self._post("/retrieve_from_text", whole, {})
-        if status == 409:  # strict: rather none than tokens that were made up
-            return None
-        if status != 200:
-            raise SystemExit(f"no tokens: {told}")
-        versions = [None if version is None else int(version) for version in told["versions"]]
-        return Rollout(reply["text"], told["tokens"], told["loss_mask"], told["rollout_logp"], versions)
+        return await self.tokens_of(prompt, reply["text"], session)
 
-    async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+    async def _post(
+        self, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         async with self._client.post(self._url + path, json=body, headers=headers) as response:
             return response.status, await response.json(content_type=None)

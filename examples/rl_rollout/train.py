@@ -48,7 +48,7 @@ async def train(asked: argparse.Namespace, show: Callable[[dict], None]) -> None
     policy = Policy(str(GUIDE), learning_rate=asked.learning_rate)
     running = nullcontext(asked.url) if asked.url else gateway_with_engines(asked.engines)
     async with running as url, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=600)) as client:
-        gateway = Gateway(url, client, max_new_tokens=asked.max_new_tokens, in_flight=asked.in_flight)
+        gateway = Gateway(url, client, in_flight=asked.in_flight, max_new_tokens=asked.max_new_tokens)
 
         def sample(step: int) -> asyncio.Task[list[list[Rollout | None]]]:
             seed = (asked.seed * 1000 + step) * 100_000
@@ -66,7 +66,7 @@ async def train(asked: argparse.Namespace, show: Callable[[dict], None]) -> None
             rewards = [[reward(rollout.text) for rollout in group] for group in kept]
             rollouts = [rollout for group in kept for rollout in group]
             advantages = [gain for group in rewards for gain in group_advantages(group)]
-            update = await asyncio.to_thread(policy.update, rollouts, advantages)
+            update = await asyncio.to_thread(policy.update, rollouts, advantages, version=step)
             await gateway.push(policy.weights(), step + 1, abort=asked.overlap)
             show(told(step, groups, rollouts, rewards, update))
             if not asked.overlap and step + 1 < asked.steps:
@@ -144,6 +144,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Train, and print a table."""
     asked = arguments()
+    transformers.utils.logging.disable_progress_bar()
 
     def show(row: dict) -> None:
         print_row(row)
