@@ -108,6 +108,40 @@ async def test_what_the_gateway_tells_of_an_answer_is_what_the_adapters_take():
         assert batch["rollout_log_probs"][row][trained].tolist() == pytest.approx(logprobs, abs=1e-6)
 
 
+async def test_over_the_branches_of_a_session_slime_and_verl_train_on_each_sampled_token_once():
+    first = [{"role": "user", "content": "What is a radix tree?"}]
+    with engine_process() as (engine, _):
+        async with running_gateway(engine) as running:
+
+            async def ask(messages):
+                body = {"model": "radixway-guide", "messages": messages, "max_tokens": 12}
+                status, reply, _ = await running.post("/sessions/s/v1/chat/completions", body)
+                assert status == 200, reply
+                return reply["choices"][0]["message"], reply["usage"]["completion_tokens"]
+
+            assert (await running.post("/sessions", {"session_id": "s"}))[0] in (200, 201)
+            answer, sampled = await ask(first)
+            for question in ("Why?", "How?"):
+                _, more = await ask([*first, answer, {"role": "user", "content": question}])
+                sampled += more
+            await running.post("/sessions/s/reward", {"reward": 0.5})
+            _, told = await running.get("/sessions/s/samples")
+    samples = told["samples"]
+    made = [to_slime(sample, index=at, rollout_id=0) for at, sample in enumerate(samples)]
+    assert len(made) == 2 and sum(sum(one["loss_mask"]) for one in made) == sampled
+    assert made[0]["prompt"] == first and {one["reward"] for one in made} == {0.5}
+    batch = to_verl(samples).arrays(torch)
+    assert batch["response_mask"].sum().item() == sampled
+    for row, (sample, one) in enumerate(zip(samples, made, strict=True)):
+        prompt = len(sample["tokens"]) - one["response_length"]
+        assert prompt == sample["calls"][0]["sampled_at"], "the response begins with the first answer"
+        there = batch["attention_mask"][row].bool()
+        assert batch["input_ids"][row][there].tolist() == sample["tokens"]
+        trained = batch["response_mask"][row].bool()
+        expected = [one["rollout_log_probs"][at] for at, each in enumerate(one["loss_mask"]) if each]
+        assert batch["rollout_log_probs"][row][trained].tolist() == pytest.approx(expected)
+
+
 async def events(response):
     """The objects of a stream of server-sent events."""
     async for line in response.content:

@@ -28,7 +28,7 @@ def span(start: int, end: int, source: str, version=None):
         "start": start,
         "end": end,
         "source": source,
-        "mask": int(source == "sampled"),
+        "loss_mask": int(source == "sampled"),
         "version": version,
     }
 
