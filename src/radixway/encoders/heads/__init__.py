@@ -1,4 +1,4 @@
-"""Small classifiers over what an encoder made of a text: arrays in one file, tied to the encoder's weights."""
+"""Small classifiers over what an encoder made of a text, each in a file, tied to the encoder's weights."""
 
 from radixway.encoders.heads.head import Head
 

@@ -87,13 +87,13 @@ class Head:
     def check(self, encoder: Encoder) -> None:
         """Raises EncoderError unless it was trained on this encoder's weights.
 
-        Their precision may differ: the fallback in float32 must be able to read what was trained on int8, whose
-        vectors have a mean cosine of .995 with it.
+        Their precision may differ: the fallback in float32 must be able to use what was trained on int8, whose
+        vectors have a mean cosine of .994 with it.
         """
         if self.weights != encoder.weights:
             raise EncoderError(
-                f"this {self.kind} head was trained with {self.encoder} (weights {self.weights[:12]}), "
-                f"the encoder is {encoder.id} (weights {encoder.weights[:12]}): train it anew or use that model"
+                f"this {self.kind} head was trained with {self.encoder}, whose weights are {self.weights[:12]}; "
+                f"those of {encoder.id} are {encoder.weights[:12]}: train it anew or use that model"
             )
 
 
