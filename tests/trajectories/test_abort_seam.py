@@ -27,6 +27,14 @@ def test_wherever_tokens_are_divided_the_text_is_that_of_all(text, data):
     assert (first + second if clean(first, second) else mended(first, second, whole)) == whole
 
 
+def test_a_long_run_of_bytes_that_are_no_characters_keeps_its_length():
+    assert mended("Ω" + 9 * "\ufffd", 12 * "\ufffd", "Ω" + 21 * "\ufffd") == "Ω" + 21 * "\ufffd"
+    assert (
+        mended("Ω" + 9 * "\ufffd", 12 * "\ufffd" + "b", "Ω" + 21 * "\ufffd" + "b")
+        == "Ω" + 21 * "\ufffd" + "b"
+    )
+
+
 def test_a_stop_string_that_was_cut_off_stays_cut_off():
     assert mended("a\ufffd", "\ufffdb", "aéb STOP") == "aéb"
     assert mended("x\ufffd", "\ufffdb", "something else") is None

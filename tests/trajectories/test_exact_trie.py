@@ -126,6 +126,8 @@ class Rollout:
         made: list[int] = []
         for last in self.rng.choice([[True], [True], [True], [False, True]]):
             ids, answer = self.sample(params, made, last=last)
+            if self.rng.random() < 0.05:
+                answer = self.words()  # the worker has another idea of what its tokens spell
             logprobs = [-self.rng.expovariate(1) for _ in ids]
             call = Call(
                 dialogue.session, None, text + answer, prompt.ids, ids, logprobs, [self.version] * len(ids)

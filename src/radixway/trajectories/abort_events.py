@@ -125,6 +125,7 @@ class ResumedEvents(Chunks):
         """What follows the first attempt: the events of others, or the abort that it ended with."""
         if self._broken_off is None:
             return
+        await self._inner.aclose()  # its place at the worker is free for the next attempt
         self._incremental = self._attempt.incremental
         going_on = self._retried() if self._owner.policy == "retry" else self._resumed(self._broken_off)
         async with aclosing(going_on) as chunks:
@@ -146,6 +147,7 @@ class ResumedEvents(Chunks):
             async for chunk in self._inner:
                 if passed := self._take(chunk):
                     yield passed
+            await self._inner.aclose()
 
     async def _resumed(self, broken_off: Json) -> AsyncGenerator[bytes]:
         """The answer goes on, event by event, from what there was when a worker broke off.

@@ -22,12 +22,14 @@ def mended(first: str, second: str, decoded: str) -> str | None:
     `second` may be shorter than its tokens are, by a stop string that was cut off.
     """
     head, tail = first.rstrip(_BROKEN), second.lstrip(_BROKEN)
+    broken = len(first) - len(head) + len(second) - len(tail)
+    most = max(_MOST_BETWEEN, broken)  # a run of bytes that are no characters shows one for each
     for text in (decoded, " " + decoded):  # SentencePiece drops the first space of what it decodes
         if text.startswith(head):
             rest = text[len(head) :]
             at = len(rest) - len(tail)
-            if at > _MOST_BETWEEN or not rest.endswith(tail):
-                at = rest.find(tail, 1, _MOST_BETWEEN + len(tail))  # 1: some character lies across
+            if at > most or not rest.endswith(tail):
+                at = rest.find(tail, 1, most + len(tail))  # 1: some character lies across
             if at >= 0:
                 return head + rest[:at] + tail
     return None

@@ -1,0 +1,101 @@
+"""A worker that aborts, behind a gateway that records: what it is asked again, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from running_gateway import RunningGateway, running_gateway
+from scripted_worker import Exchange, scripted_worker
+from trajectories.generate_worker import ABORT, Script, hang, reply, so_far, until_idle
+from trajectories.odd_texts import GUIDE, guide
+
+PROMPT = "What is a radix tree?"
+ASK = {"text": PROMPT, "session_id": "s", "sampling_params": {"max_new_tokens": 10}}
+FIRST, SECOND = guide().encode(" A tree"), guide().encode(" of tokens.")
+
+
+class Leaving(Script):
+    """Notes when a client closes its connection in the middle of an answer."""
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(*replies)
+        self.left = asyncio.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await super().__call__(exchange)
+        if self.hanging.is_set() and exchange.path == "/generate":
+            self.left.set()
+
+
+@asynccontextmanager
+async def recording(script: Script) -> AsyncIterator[RunningGateway]:
+    """A gateway that records; at the end nothing is in flight and nothing is held."""
+    section = {"enabled": True, "tokenizer": str(GUIDE), "abort": {"wait_s": 0}}
+    async with (
+        scripted_worker(script) as worker,
+        running_gateway(worker.url, trajectories=section) as gateway,
+    ):
+        yield gateway
+        await until_idle(gateway)
+        trie = await gateway.gateway.recorder.tries.of(None)
+        trie.check()
+        assert trie.store.held == 0
+
+
+def shown(answer: dict) -> dict:
+    return answer | {"text": guide().decode(answer["output_ids"])}
+
+
+def parts(*, stream: bool) -> tuple[Any, Any]:
+    first = shown(reply(FIRST, ABORT, version="1"))
+    second = shown(reply(SECOND, version="2"))
+    if not stream:
+        return first, second
+    begun = shown(so_far(*FIRST[:1], version="1"))
+    return [begun, first], [second]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_aborted_answer_is_resumed_with_its_tokens_and_recorded_once(stream):
+    script = Script(*parts(stream=stream))
+    async with recording(script) as gateway:
+        async with gateway.client.post(gateway.url + "/generate", json=ASK | {"stream": stream}) as response:
+            assert response.status == 200 and b"tokens" in await response.read()
+        first, second = script.bodies
+        ids = guide().encode(PROMPT)
+        assert first["input_ids"] == ids and second["input_ids"] == [*ids, *FIRST]
+        assert second["sampling_params"]["max_new_tokens"] == 10 - len(FIRST)
+        assert first["rid"] == second["rid"] and "text" not in second
+        text = PROMPT + guide().decode(FIRST + SECOND)
+        for session in ({"session_id": "s"}, {}):
+            status, told, _ = await gateway.post(
+                "/retrieve_from_text", {"text": text, "strict": True, **session}
+            )
+            assert status == 200 and told["exact"] and told["tokens"] == [*ids, *FIRST, *SECOND]
+        made = FIRST + SECOND
+        assert told["loss_mask"] == [0] * len(ids) + [1] * len(made)
+        assert told["rollout_logp"] == [0.0] * len(ids) + [-0.5 - token for token in made]
+        assert told["versions"] == [None] * len(ids) + ["1"] * len(FIRST) + ["2"] * len(SECOND)
+        trie = await gateway.gateway.recorder.tries.of(None)
+        assert trie.store.tokens == len(ids) + len(made), "recorded once"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("attempt", [1, 2])
+async def test_a_client_that_leaves_is_told_to_the_worker_and_its_connection_is_closed(stream, attempt):
+    first, _ = parts(stream=stream)
+    script = Leaving(*([first] if attempt == 2 else []), [hang] if stream else hang)
+    async with recording(script) as gateway:
+        asking = asyncio.create_task(gateway.post("/generate", ASK | {"stream": stream, "rid": "mine"}))
+        await script.hanging.wait()
+        assert gateway.in_flight() == 1
+        asking.cancel()
+        async with asyncio.timeout(10):
+            await script.told.wait()
+            await script.left.wait()
+    assert script.aborted == ["mine"] and len(script.bodies) == attempt
