@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
 
 from radixway import __version__
-from radixway.config import Config, ConfigError
+from radixway.config import Config, ConfigError, WorkerSection
 from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
@@ -26,7 +26,9 @@ from radixway.routing import (
     Selector,
     Tokenizers,
     WeightVersions,
+    WorkersOfModel,
     WorkerState,
+    state_of_model,
 )
 from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
@@ -48,6 +50,7 @@ from radixway.surfaces import (
     count_routes,
     fleet_routes,
     selector_routes,
+    semantic_routes,
     session_routes,
     sglang_routes,
     traffic_routes,
@@ -70,7 +73,9 @@ from radixway.transports import (
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 if TYPE_CHECKING:
+    from radixway.config.semantic import VllmEndpoint
     from radixway.encoders import EncoderService
+    from radixway.semantic.build import SemanticRoom
     from radixway.semantic_cache import CacheRoom
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -87,8 +92,10 @@ _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState
 class Gateway:
     """The ASGI application. It answers while `running()` holds, inside one event loop."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, reread: Callable[[], Config] | None = None) -> None:
+        """`reread`: the configuration as it stands now, for what can change while the gateway runs."""
         self.config = config
+        self._reread = reread
         self.registry = Registry()
         self.metrics = Metrics()
         self.kv_event_counts = KvEventCounts()
@@ -176,6 +183,9 @@ class Gateway:
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
         encoders = _start_encoders(config)
+        semantic = self._build_semantic(encoders, selector.ledger.clock)
+        if semantic is not None:
+            middlewares.insert(0, semantic.middleware)
         cache = self.cache = _build_cache(config, encoders, self.metrics)
         if cache is not None:
             middlewares.insert(0, cache.middleware)
@@ -244,6 +254,9 @@ class Gateway:
 
             reports["semantic_cache"] = cache.describe
             self._rest.include_router(cache_routes(cache, self.journals, access))
+        if semantic is not None:
+            reports["semantic"] = semantic.snapshots.describe
+            self._rest.include_router(semantic_routes(semantic, access))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
         for section in (*early, *config.workers):
             self.registry.add(section)
@@ -252,7 +265,10 @@ class Gateway:
             async with (
                 sync.running() if sync is not None else nullcontext(),
                 cache.running() if cache is not None else nullcontext(),
+                semantic.running() if semantic is not None else nullcontext(),
             ):
+                if semantic is not None:
+                    self._add_workers(semantic.snapshots.current.section.vllm_endpoints)
                 yield
         finally:
             reservations.close()
@@ -264,6 +280,25 @@ class Gateway:
             await health.close()
             await kv_events.close()
             await transport.close()
+
+    def _build_semantic(
+        self, encoders: EncoderService | None, clock: Callable[[], float]
+    ) -> SemanticRoom | None:
+        """The semantic layer, if it is configured; its room is imported only then."""
+        if self.config.semantic is None or not self.config.semantic.is_on or encoders is None:
+            return None
+        from radixway.semantic.build import build_room
+
+        def state_of(model: str) -> WorkersOfModel | None:
+            return state_of_model(self.registry, model, clock())
+
+        return build_room(self.config.semantic, state_of, encoders, self._reread)
+
+    def _add_workers(self, endpoints: Iterable[VllmEndpoint]) -> None:
+        """What a semantic configuration names as endpoints and `workers` does not."""
+        for endpoint in endpoints:
+            if self.registry.get(endpoint.url) is None:
+                self.registry.add(WorkerSection(url=endpoint.url, models=endpoint.models))
 
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""
@@ -311,12 +346,13 @@ class Gateway:
 
 def _start_encoders(config: Config) -> EncoderService | None:
     """The encoder, where something is on that reads texts. Raises ConfigError where packages are missing."""
-    if not config.semantic_cache.enabled:
+    semantic = config.semantic is not None and config.semantic.is_on
+    if not (config.semantic_cache.enabled or semantic):
         return None
     try:
         from radixway.encoders import start_service
     except ImportError as error:
-        raise ConfigError(f"semantic_cache needs radixway[semantic]: {error}") from None
+        raise ConfigError(f"semantic and semantic_cache need radixway[semantic]: {error}") from None
     return start_service(config.encoders)
 
 

@@ -19,6 +19,7 @@ from radixway.pipeline.errors import (
 )
 from radixway.pipeline.in_hand import InHand
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, TokenizerOf, load_middlewares
+from radixway.pipeline.model_states import ModelState, ModelStates
 from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
@@ -35,6 +36,8 @@ __all__ = [
     "InHand",
     "Middleware",
     "ModelNotFound",
+    "ModelState",
+    "ModelStates",
     "Next",
     "NoWorkers",
     "Overloaded",

@@ -57,6 +57,8 @@ class Request:
     """Names of the workers that have it in hand now."""
     pinned: str | None = None
     """Name or URL of the only worker that may answer, by the word of a trusted hop."""
+    preference: str | None = None
+    """What the client's header says matters in the choice of a model: `best`, `fast` or `cheap`."""
     fallback: str | None = None
     """The model that answers in place of the one asked for."""
     tried: list[str] = field(default_factory=list)

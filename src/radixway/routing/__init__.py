@@ -8,6 +8,7 @@ from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.limits import Limits
 from radixway.routing.load import Load, PrefillRate, Share
+from radixway.routing.model_state import WorkersOfModel, state_of_model
 from radixway.routing.model_tokenizers import ModelTokenizers
 from radixway.routing.pairs import PairChoice, Pairs
 from radixway.routing.prompts import PromptReader, Reads
@@ -58,5 +59,7 @@ __all__ = [
     "WeightVersions",
     "Worker",
     "WorkerState",
+    "WorkersOfModel",
     "read_version",
+    "state_of_model",
 ]

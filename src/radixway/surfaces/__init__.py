@@ -17,6 +17,7 @@ from radixway.surfaces.generate import Generate
 from radixway.surfaces.hop import TrustedHops
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
+from radixway.surfaces.semantic import semantic_routes
 from radixway.surfaces.sglang import sglang_routes
 from radixway.surfaces.traffic import traffic_routes
 from radixway.surfaces.trajectories import trajectory_routes
@@ -40,6 +41,7 @@ __all__ = [
     "count_routes",
     "fleet_routes",
     "selector_routes",
+    "semantic_routes",
     "session_routes",
     "sglang_routes",
     "traffic_routes",

@@ -18,12 +18,20 @@ _STRIPPED = (
     b"x-radixway-",
     b"x-worker-",
     b"x-prefill-",
+    b"x-selected-model",
+    b"x-gateway-destination-",
 )
 # What a client would rather not show to whoever runs a worker.
 _CREDENTIAL = re.compile(rb"auth|token|secret|password|credential|cookie|api-?key|-jwt")
 _CACHE = (b"cache-control", b"x-vsr-cache-control")
 _OWN = frozenset(
-    {b"x-radixway-ttft-ms", b"x-radixway-max-staleness", b"x-radixway-min-weight-version", *_CACHE}
+    {
+        b"x-radixway-ttft-ms",
+        b"x-radixway-max-staleness",
+        b"x-radixway-min-weight-version",
+        b"x-radixway-preference",
+        *_CACHE,
+    }
 )
 """What any client may say to the gateway, and workers are not told."""
 _PASSED = frozenset({b"accept", b"traceparent", b"tracestate", b"via"})
@@ -68,6 +76,8 @@ def obey_own_headers(request: Request, own: dict[bytes, bytes]) -> None:
         request.min_weight_version = version.decode(errors="replace")
     if said := [own[name] for name in _CACHE if name in own]:
         request.cache_control = b",".join(said).decode("latin-1")
+    if (preference := own.get(b"x-radixway-preference")) is not None:
+        request.preference = preference.decode(errors="replace")
 
 
 def _seconds(milliseconds: bytes) -> float:

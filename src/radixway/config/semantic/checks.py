@@ -19,11 +19,9 @@ def check(section: SemanticSection) -> Iterator[Mistake]:
     for at, names in _named(section):
         yield from _twice(at, names)
     for index, rule in enumerate(section.decisions):
-        at: Place = ("decisions", index)
-        yield from _conditions(rule.rules, (*at, "rules"), _known_signals(section))
-        yield from _action(
-            rule.action, [ref.model for ref in rule.model_refs], rule.category, at, "modelRefs"
-        )
+        models = [ref.model for ref in rule.model_refs]
+        yield from _conditions(rule.rules, ("decisions", index, "rules"), _known_signals(section))
+        yield from _action(rule.action, models, rule.category, ("decisions", index), "modelRefs")
     for index, policy in enumerate(section.policy_rules):
         yield from _action(policy.action, policy.models, policy.category, ("policy_rules", index), "models")
 

@@ -45,9 +45,7 @@ class Condition(Section):
     def _has_one_shape(self) -> Self:
         if self.type is not None or self.name is not None:
             if self.operator is not None or self.conditions:
-                raise ValueError(
-                    "a condition is a signal (type, name) or an operator over conditions, not both"
-                )
+                raise ValueError("a condition is a signal (type, name) or an operator, not both")
             if self.type is None or self.name is None:
                 raise ValueError("a signal needs both its type and its name")
         elif self.operator == "NOT" and len(self.conditions) != 1:

@@ -1,0 +1,104 @@
+"""A decision put into effect: the request's body edited field by field, the headers of request and reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from radixway.pipeline import Reply, Request
+from radixway.semantic.plan import Plan
+from radixway.semantic.prompts import inject
+from radixway.semantic.selection import Candidate
+from radixway.semantic.thinking import thinking_fields
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+OWN_REQUEST_HEADERS = (
+    b"x-selected-model",
+    b"x-vsr-model",
+    b"x-vsr-category",
+    b"x-vsr-reasoning",
+    b"x-vsr-reasoning-effort",
+    b"x-vsr-cache-status",
+)
+"""What is sent upstream, for whoever reads it there; nothing depends on it."""
+
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What became of a request."""
+
+    model: str
+    category: str | None
+    reasoning: bool
+    effort: str | None
+    prompt_injected: bool
+
+
+def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
+    """Edit the request for one of the plan's models: model, thinking, system prompt. Nothing else changes."""
+    section = plan.snapshot.section
+    family = section.family_of(candidate.model)
+    effort = candidate.effort or section.default_reasoning_effort
+    fields: dict[str, Any] = {"model": candidate.model}
+    messages = None
+    if request.surface == "openai.chat":
+        fields |= thinking_fields(request.body, family, plan.reasoning.on, effort)
+        messages = inject(_split(request.raw)["messages"], plan.prompt, plan.prompt_mode)
+        if messages is not None:
+            fields["messages"] = messages
+    request.edit(**fields)
+    request.model = candidate.model
+    has_effort = plan.reasoning.on and family is not None and family.type == "reasoning_effort"
+    applied = Applied(
+        model=candidate.model,
+        category=plan.verdict.category,
+        reasoning=plan.reasoning.on,
+        effort=effort if has_effort else None,
+        prompt_injected=messages is not None,
+    )
+    request.headers = (*without(request.headers, OWN_REQUEST_HEADERS), *_request_headers(applied))
+    return applied
+
+
+def note_on_reply(reply: Reply, applied: Applied) -> None:
+    """The published headers, on answers that came from a model and are answers (2xx); on others none.
+
+    Whatever of these names a worker sent is taken off: they are the gateway's word.
+    """
+    reply.headers[:] = [header for header in reply.headers if not header[0].startswith(b"x-vsr-")]
+    if not 200 <= reply.status < 300:
+        return
+    named: dict[bytes, str] = {}
+    if applied.category is not None:
+        named[b"x-vsr-selected-category"] = applied.category
+    named[b"x-vsr-selected-reasoning"] = "on" if applied.reasoning else "off"
+    named[b"x-vsr-selected-model"] = applied.model
+    named[b"x-vsr-injected-system-prompt"] = "true" if applied.prompt_injected else "false"
+    reply.headers.extend((name, header_value(value)) for name, value in named.items())
+
+
+def without(headers: Headers, names: Iterable[bytes]) -> Headers:
+    """The headers but those of these names."""
+    gone = frozenset(names)
+    return tuple(header for header in headers if header[0] not in gone)
+
+
+def header_value(text: str) -> bytes:
+    """A text as a header may carry it: UTF-8, control characters as spaces."""
+    return "".join(char if char.isprintable() else " " for char in text).encode("utf-8", "replace")
+
+
+def _request_headers(applied: Applied) -> Headers:
+    named = {
+        "x-selected-model": applied.model,
+        "x-vsr-model": applied.model,
+        "x-vsr-category": applied.category,
+        "x-vsr-reasoning": "on" if applied.reasoning else "off",
+        "x-vsr-reasoning-effort": applied.effort,
+        "x-vsr-cache-status": "miss",
+    }
+    return tuple((name.encode(), header_value(value)) for name, value in named.items() if value)

@@ -1,0 +1,109 @@
+"""The current snapshot, and how it is replaced while requests go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from radixway.config import ConfigError
+from radixway.config.semantic import SemanticSection, whole_semantic
+from radixway.semantic.missing import MissingModels
+from radixway.semantic.snapshot import Encode, Snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from radixway.semantic.signals.domain import DomainHead
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What became of reading the configuration again."""
+
+    ok: bool
+    said: str
+    """Why not, or what is new."""
+
+
+class Snapshots:
+    """Holds one snapshot; a reload swaps it whole or not at all, and says why not."""
+
+    def __init__(
+        self,
+        section: SemanticSection,
+        encode: Encode | None,
+        head: DomainHead | None,
+        reread: Callable[[], SemanticSection] | None = None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`reread`: the section as it stands in the configuration now; without it, only its file is read."""
+        self._section = section
+        self._encode = encode
+        self._head = head
+        self._reread = reread
+        self._clock = clock
+        self._missing = MissingModels()
+        self._current: Snapshot | None = None
+        self._lock = asyncio.Lock()
+        self._loaded_at = 0.0
+        self._error: str | None = None
+
+    @property
+    def current(self) -> Snapshot:
+        """What requests are judged by; a request keeps the one that it began with."""
+        assert self._current is not None, "start() comes first"
+        return self._current
+
+    @property
+    def file(self) -> Path | None:
+        """The file that is worth watching."""
+        return self._section.config
+
+    async def start(self) -> None:
+        """The first snapshot. Raises ConfigError."""
+        await self._take(self._section)
+
+    async def reload(self) -> Reload:
+        """Read the configuration again. What cannot be used leaves everything as it was."""
+        async with self._lock:
+            try:
+                section = self._reread() if self._reread is not None else self._section
+                await self._take(section)
+            except ConfigError as error:
+                self._error = str(error)
+                log.error("semantic: the last good configuration stays: %s", error)
+                return Reload(False, str(error))
+            log.info("semantic: configuration %s is in force", self.describe()["checksum"])
+            return Reload(True, f"configuration {self.describe()['checksum']} is in force")
+
+    async def _take(self, section: SemanticSection) -> None:
+        whole = await asyncio.to_thread(whole_semantic, section)
+        snapshot = await take_snapshot(whole, self._encode, self._head)
+        self._missing.warn(whole)
+        self._section, self._current = section, snapshot
+        self._loaded_at, self._error = self._clock(), None
+
+    def describe(self) -> dict[str, Any]:
+        """Which configuration is in force, since when, and what the last reload said against it."""
+        section = self.current.section
+        digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
+        return {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
+
+
+async def watch(snapshots: Snapshots) -> None:
+    """Reload whenever the file changes; runs until it is cancelled."""
+    from watchfiles import awatch
+
+    file = snapshots.file
+    if file is None:
+        return
+    # The folder is watched: editors and Kubernetes replace the file rather than write into it.
+    async for changes in awatch(file.parent, recursive=False, debounce=200):
+        if any(Path(path).name == file.name or Path(path).name.startswith("..data") for _, path in changes):
+            await snapshots.reload()

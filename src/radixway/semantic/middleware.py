@@ -1,0 +1,172 @@
+"""The middleware: reads what a request means, decides who answers it, and changes the request accordingly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
+
+from msgspec import UNSET
+
+from radixway.config.semantic import Preference
+from radixway.pipeline import (
+    ANY_MODEL,
+    BadRequest,
+    GatewayError,
+    ModelNotFound,
+    ModelState,
+    Next,
+    NoWorkers,
+    Reply,
+    Request,
+)
+from radixway.semantic.applying import Applied, apply, note_on_reply
+from radixway.semantic.decide import Verdict, judge, judge_blocks
+from radixway.semantic.plan import Plan, Wish, make_plan
+from radixway.semantic.question import read_question
+from radixway.semantic.reading import Reader
+from radixway.semantic.scores import Feedback
+from radixway.semantic.snapshot import Snapshot
+
+_PREFERENCES: tuple[str, ...] = get_args(Preference)
+
+
+class Blocked(GatewayError):
+    """A rule does not let the request pass."""
+
+    status = 403
+    code = "blocked_by_rule"
+
+
+class Semantic:
+    """A `pipeline.Middleware` for chat completions and completions."""
+
+    surfaces = frozenset({"openai.chat", "openai.completions"})
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        reader: Reader,
+        states: Callable[[str], ModelState | None],
+        feedback: Feedback,
+    ) -> None:
+        """`snapshot`: the current one, asked for once per request."""
+        self._snapshot = snapshot
+        self._reader = reader
+        self._states = states
+        self._feedback = feedback
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of the model that was chosen, or of the next that can answer.
+
+        Raises:
+            Blocked: a rule says so.
+            BadRequest: `preference` is none.
+        """
+        snapshot = self._snapshot()
+        preference = _take_preference(request, snapshot.section.preference.default)
+        if not snapshot.is_auto(request.model):
+            return await self._pass(snapshot, request, call_next)
+        plan = await self._plan(snapshot, request, preference)
+        request.journal.add("semantic", plan)
+        if plan.choice is None:
+            request.edit(model=ANY_MODEL)
+            request.model = ANY_MODEL
+            return await call_next(request)
+        return await self._try(plan, request, call_next)
+
+    async def _pass(self, snapshot: Snapshot, request: Request, call_next: Next) -> Reply:
+        """An explicit model: rules may block it, and nothing is changed."""
+        if snapshot.blocks:
+            question = read_question(request.body, request.headers)
+            signals, verdict, failed = await self._reader.read(
+                snapshot, question, partial(judge_blocks, snapshot.rules)
+            )
+            request.journal.add(
+                "semantic",
+                model=request.model,
+                rule=verdict.rule.name if verdict and verdict.rule else None,
+                signals=signals.explain(),
+                failed=failed,
+            )
+            if verdict is not None:
+                raise _blocked(snapshot, verdict)
+        asked = request.model
+        reply = await call_next(request)
+        if asked is not None:
+            note_on_reply(reply, Applied(asked, None, False, None, False))
+        return reply
+
+    async def _plan(self, snapshot: Snapshot, request: Request, preference: Preference) -> Plan:
+        body = request.body
+        question = read_question(body, request.headers)
+        signals, verdict, failed = await self._reader.read(snapshot, question, partial(judge, snapshot.rules))
+        if verdict.action == "block":
+            rule = verdict.rule.name if verdict.rule else None
+            request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
+            raise _blocked(snapshot, verdict)
+        wish = Wish(preference, _session_of(request, body), _completion_tokens(snapshot, body))
+        return make_plan(
+            snapshot, question, signals, verdict, wish, self._states, self._feedback, tuple(failed)
+        )
+
+    async def _try(self, plan: Plan, request: Request, call_next: Next) -> Reply:
+        """The plan's models in order, as long as one has no worker at all that can answer."""
+        assert plan.choice is not None
+        raw, headers = request.raw, request.headers
+        refusal: GatewayError | None = None
+        for each in plan.choice.ranked:
+            if refusal is not None:
+                request.raw, request.headers, request._body = raw, headers, None
+                request.journal.add("semantic_fallback", model=each.candidate.model, after=refusal.code)
+            applied = apply(plan, each.candidate, request)
+            try:
+                reply = await call_next(request)
+            except (ModelNotFound, NoWorkers) as error:
+                refusal = refusal or error
+                continue
+            rule = plan.verdict.rule
+            judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
+            self._feedback.remember(request.id, judged_as, applied.model)
+            note_on_reply(reply, applied)
+            return reply
+        assert refusal is not None
+        raise refusal
+
+
+def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:
+    name = verdict.rule.name if verdict.rule else ""
+    said = verdict.rule.message if verdict.rule else ""
+    return Blocked(said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status)
+
+
+def _take_preference(request: Request, default: Preference) -> Preference:
+    """The request's preference: the header's, else the body's, which workers do not get."""
+    given: Any = request.preference
+    where = "x-radixway-preference"
+    if b'"preference"' in request.raw and "preference" in request.body:
+        said = request.body["preference"]
+        request.edit(preference=UNSET)
+        if given is None:
+            given, where = said, "preference"
+    if given is None:
+        return default
+    if given not in _PREFERENCES:
+        raise BadRequest(f"{where} must be one of {', '.join(_PREFERENCES)}", param=where)
+    return given  # type: ignore[no-any-return]
+
+
+def _session_of(request: Request, body: dict[str, Any]) -> str:
+    """What stays the same through a session: its header, the user, else the request alone."""
+    headers = dict(request.headers)
+    session = headers.get(b"x-session-id")
+    if session is not None:
+        return session.decode("latin-1")
+    user = body.get("user")
+    return user if isinstance(user, str) and user else request.id
+
+
+def _completion_tokens(snapshot: Snapshot, body: dict[str, Any]) -> int:
+    limits = (body.get("max_completion_tokens"), body.get("max_tokens"))
+    given = [limit for limit in limits if isinstance(limit, int)]
+    return min([*given, snapshot.section.preference.completion_tokens])

@@ -1,0 +1,183 @@
+"""The decision on one request: which models, in which order, thinking or not, under which system prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.config.semantic import InLanguages, Preference, Pricing
+from radixway.config.semantic.categories import PromptMode
+from radixway.pipeline import ModelState
+from radixway.semantic.decide import Verdict
+from radixway.semantic.question import Question
+from radixway.semantic.reasoning import Reasoning, decide_reasoning
+from radixway.semantic.scores import Feedback
+from radixway.semantic.selection import Candidate, Choice, choose, split, weigh
+from radixway.semantic.shipped_prompts import SHIPPED
+from radixway.semantic.signals.base import Signals
+from radixway.semantic.signals.context_length import estimate_tokens
+from radixway.semantic.signals.language import detect_language
+from radixway.semantic.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one request says about the choice itself."""
+
+    preference: Preference
+    key: str
+    """What keeps a session with its side of an A/B split."""
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A decision, ready to be applied to the request. `explain` is its entry in the journal."""
+
+    snapshot: Snapshot
+    signals: Signals
+    verdict: Verdict
+    choice: Choice | None
+    """None where nothing is configured that could answer: dispatch then takes any worker."""
+    reasoning: Reasoning
+    prompt: str
+    prompt_mode: PromptMode
+    split: str | None = None
+    failed: tuple[str, ...] = ()
+
+    def explain(self) -> dict[str, Any]:
+        """Every signal, who won, and why. Names and figures only."""
+        verdict, choice = self.verdict, self.choice
+        told: dict[str, Any] = {
+            "model": choice.best.model if choice else None,
+            "category": verdict.category,
+            "confidence": round(verdict.confidence, 4),
+            "reason": verdict.reason,
+            "rule": verdict.rule.name if verdict.rule else None,
+            "agreeing": list(verdict.agreeing),
+            "reasoning": self.reasoning.on,
+            "reasoning_reason": self.reasoning.reason,
+            "choice": choice.reason if choice else "no_model_is_configured",
+            "candidates": [each.explain() for each in choice.ranked] if choice else [],
+            "signals": self.signals.explain(),
+        }
+        domain = self.signals.domain
+        if domain is not None:
+            told["entropy"] = round(domain.entropy, 4)
+        if (encoder_s := self.signals.latencies_s.get("encoder")) is not None:
+            told["encoder_ms"] = round(encoder_s * 1e3, 3)
+        return (
+            told
+            | ({"split": self.split} if self.split else {})
+            | ({"failed": list(self.failed)} if self.failed else {})
+        )
+
+
+def make_plan(
+    snapshot: Snapshot,
+    question: Question,
+    signals: Signals,
+    verdict: Verdict,
+    wish: Wish,
+    states: Callable[[str], ModelState | None],
+    feedback: Feedback,
+    failed: tuple[str, ...] = (),
+) -> Plan:
+    """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
+    candidates = _candidates(snapshot, verdict, feedback)
+    side = split(snapshot.section.ab_splits, verdict.category, wish.key)
+    if side is not None:
+        known = {each.model: each for each in candidates}
+        candidates = [known.get(side[1]) or Candidate(side[1], 1.0)]
+    choice = _choose(snapshot, question, candidates, wish, states)
+    chosen = choice.best.use_reasoning if choice else False
+    reasoning = _reasoning(snapshot, verdict, chosen)
+    prompt, mode = _prompt(snapshot, verdict, question)
+    return Plan(
+        snapshot, signals, verdict, choice, reasoning, prompt, mode, side[0].name if side else None, failed
+    )
+
+
+def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback) -> list[Candidate]:
+    """The models of the rule that won, else those of the category."""
+    category = verdict.category or ""
+    if verdict.rule is not None and verdict.rule.refs:
+        return [
+            Candidate(
+                ref.lora_name or ref.model,
+                feedback.score(verdict.rule.name, ref.model, ref.score or 1.0),
+                ref.use_reasoning,
+                ref.reasoning_effort,
+            )
+            for ref in verdict.rule.refs
+        ]
+    known = snapshot.categories.get(category)
+    return [
+        Candidate(
+            each.model,
+            feedback.score(category, each.model, each.score),
+            each.use_reasoning,
+            each.reasoning_effort,
+        )
+        for each in (known.model_scores if known else ())
+    ]
+
+
+def _choose(
+    snapshot: Snapshot,
+    question: Question,
+    candidates: list[Candidate],
+    wish: Wish,
+    states: Callable[[str], ModelState | None],
+) -> Choice | None:
+    """The candidates in order, and after them the default model, which may be the only one."""
+    section, default = snapshot.section, snapshot.default_model
+    pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
+    tokens = estimate_tokens(question.whole or question.text)
+    last = []
+    if default and default not in pricing:
+        last = weigh([Candidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
+    weighed = weigh(candidates, pricing, states, tokens, wish.completion_tokens)
+    if not weighed:
+        return Choice(tuple(last), "default_model") if last else None
+    if last and last[0].available and not any(each.available for each in weighed):
+        return Choice((*last, *weighed), "default_model_as_no_other_is_ready")
+    choice = choose(weighed, wish.preference, section.preference.least_share)
+    return Choice((*choice.ranked, *last), choice.reason)
+
+
+def _pricing(snapshot: Snapshot, model: str) -> Pricing | None:
+    params = snapshot.section.models.get(model)
+    return None if params is None else params.pricing
+
+
+def _reasoning(snapshot: Snapshot, verdict: Verdict, chosen: bool) -> Reasoning:
+    """A rule with models of its own says itself whether they think; otherwise entropy has its say."""
+    if verdict.rule is not None and verdict.rule.refs:
+        return Reasoning(chosen, verdict.confidence, "rule")
+    distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
+    return decide_reasoning(distribution, snapshot.needs, chosen, verdict.category, snapshot.rules.threshold)
+
+
+def _prompt(snapshot: Snapshot, verdict: Verdict, question: Question) -> tuple[str, PromptMode]:
+    """The rule's system prompt, else the category's, else the shipped one where those are wanted."""
+    plugin = (verdict.rule.plugins if verdict.rule else {}).get("system_prompt")
+    if plugin is not None:
+        mode: PromptMode = "insert" if plugin.get("mode") == "insert" else "replace"
+        return str(plugin.get("system_prompt", "")), mode if plugin.get("enabled", True) else "off"
+    category = snapshot.categories.get(verdict.category or "")
+    if category is None or category.system_prompt_enabled is False:
+        return "", "off"
+    given = category.system_prompt
+    if not given and snapshot.section.shipped_prompts:
+        label = category.labels()[0]
+        given = SHIPPED.get(label, InLanguages())
+    text = given if isinstance(given, str) else given.of(detect_language(question.text)[0])
+    return text, category.system_prompt_mode
+
+
+def fields_of_headers(plan: Plan) -> Mapping[str, Any]:
+    """What a `header_mutation` plugin of the winning rule does to the request's headers."""
+    rule = plan.verdict.rule
+    return {} if rule is None else rule.plugins.get("header_mutation", {})

@@ -1,0 +1,104 @@
+"""The rim: reads signals of a request, cheapest first, until its verdict is certain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+from radixway.semantic.decide import Missing
+from radixway.semantic.question import Question
+from radixway.semantic.signals.base import Signal, Signals
+from radixway.semantic.signals.guard import GUARD_KINDS, GuardHook
+from radixway.semantic.snapshot import KINDS, Encode, Snapshot
+
+if TYPE_CHECKING:
+    from radixway.encoders import Encoding
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
+
+
+class Reader:
+    """Reads what is needed and no more. A part that fails says nothing, and is noted as failed."""
+
+    def __init__(
+        self,
+        encode: Encode | None,
+        guard: GuardHook | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._encode = encode
+        self._guard = guard
+        self._clock = clock
+
+    async def read(
+        self, snapshot: Snapshot, question: Question, judge: Callable[[Signals], T | Missing]
+    ) -> tuple[Signals, T, list[str]]:
+        """The signals that were read, the verdict that `judge` gives of them, and what failed."""
+        signals = Signals()
+        failed: list[str] = []
+        encoding: Encoding | None = None
+        encoded = False
+        while isinstance(said := judge(signals), Missing):
+            kinds = sorted(said.kinds, key=lambda kind: _COST.get(kind, len(_COST)))
+            detectors = {kind: snapshot.detectors.get(kind) for kind in kinds}
+            cheap = [kind for kind in kinds if self._is_cheap(snapshot, kind, encoded)]
+            if cheap:
+                self._detect(snapshot, question, cheap[0], encoding, signals)
+                continue
+            # What is left waits for others: at the same time, since it costs no time of ours.
+            waits: list[Awaitable[object]] = []
+            if any(kind in GUARD_KINDS for kind in kinds):
+                waits.append(self._ask_guard(question, signals, failed))
+            if any(detector is not None and detector.needs_encoding for detector in detectors.values()):
+                waits.append(self._encoded(question, signals, failed))
+                encoded = True
+            for result in await asyncio.gather(*waits):
+                if result is not None:
+                    encoding = result  # type: ignore[assignment]
+        return signals, said, failed
+
+    def _is_cheap(self, snapshot: Snapshot, kind: str, encoded: bool) -> bool:
+        """Whether the kind can be read now, without waiting."""
+        if kind in GUARD_KINDS:
+            return self._guard is None
+        detector = snapshot.detectors.get(kind)
+        return detector is None or encoded or not detector.needs_encoding
+
+    def _detect(
+        self, snapshot: Snapshot, question: Question, kind: str, encoding: Encoding | None, signals: Signals
+    ) -> None:
+        began = self._clock()
+        detector = snapshot.detectors.get(kind)
+        found = () if detector is None else tuple(detector.read(question, encoding))
+        signals.add(kind, found, self._clock() - began)
+
+    async def _encoded(self, question: Question, signals: Signals, failed: list[str]) -> Encoding | None:
+        if self._encode is None or not question.text.strip():
+            return None
+        began = self._clock()
+        try:
+            return await self._encode(question.text)
+        except Exception as error:  # noqa: BLE001 - a request flows on without being understood
+            log.warning("semantic: the encoder failed: %s", type(error).__name__)
+            failed.append("encoder")
+            return None
+        finally:
+            signals.latencies_s["encoder"] = self._clock() - began
+
+    async def _ask_guard(self, question: Question, signals: Signals, failed: list[str]) -> None:
+        assert self._guard is not None
+        began = self._clock()
+        found: Mapping[str, Sequence[Signal]] = {}
+        try:
+            found = await self._guard(question)
+        except Exception as error:  # noqa: BLE001 - whether that blocks is the guard's own policy
+            log.warning("semantic: the guard failed: %s", type(error).__name__)
+            failed.append("guard")
+        for kind in GUARD_KINDS:
+            signals.add(kind, found.get(kind, ()), self._clock() - began)

@@ -1,0 +1,64 @@
+"""Whether a model is to think, from how unsure the domain is: the published bands of entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from radixway.semantic.signals.domain import normalised_entropy
+
+VERY_HIGH, HIGH, MEDIUM, LOW = 0.8, 0.6, 0.4, 0.2
+"""Where the bands of normalised entropy begin; below the last is very low."""
+
+
+class Reasoning(NamedTuple):
+    """The decision, how sure it is, and the published reason."""
+
+    on: bool
+    confidence: float
+    reason: str
+
+
+def decide_reasoning(
+    distribution: Mapping[str, float] | None,
+    needs: Mapping[str, bool],
+    chosen: bool,
+    category: str | None,
+    threshold: float = 0.6,
+) -> Reasoning:
+    """Whether to think about a question.
+
+    `distribution`: probability by category, None where the domain was not read. `needs`: by category, whether
+    the model that answers it there is to think. `chosen`: the same of the model that was chosen, whose word
+    goes before that of `needs` for the question's own `category`. `threshold`: the domain's.
+    """
+    if not distribution:
+        return Reasoning(
+            chosen, 0.5, "fallback_traditional_classification" if category else "no_classification_data"
+        )
+    needs = dict(needs) if category is None else {**needs, category: chosen}
+    ranked = sorted(distribution, key=distribution.__getitem__, reverse=True)
+    top, share = ranked[0], distribution[ranked[0]]
+    entropy = normalised_entropy(distribution)
+    if entropy >= VERY_HIGH:
+        return Reasoning(True, 0.3, "very_high_uncertainty_conservative_default")
+    if entropy >= HIGH:
+        return _vote(distribution, needs, ranked[:2], "high_uncertainty_weighted_decision")
+    if entropy >= MEDIUM and share < threshold:
+        return _vote(distribution, needs, ranked[:3], "medium_uncertainty_weighted")
+    if top not in needs:
+        return Reasoning(False, share, "category_not_in_reasoning_map")
+    if entropy >= MEDIUM:
+        return Reasoning(needs[top], share * 0.8, "medium_uncertainty_top_category_above_threshold")
+    if entropy >= LOW:
+        return Reasoning(needs[top], share * 0.9, "low_uncertainty_trust_classification")
+    return Reasoning(needs[top], share * 0.95, "very_low_uncertainty_trust_classification")
+
+
+def _vote(
+    distribution: Mapping[str, float], needs: Mapping[str, bool], voters: list[str], reason: str
+) -> Reasoning:
+    """Categories vote with their probabilities; more than half of it is a yes."""
+    total = sum(distribution[name] for name in voters)
+    share = sum(distribution[name] for name in voters if needs.get(name, False)) / total if total else 0.0
+    return Reasoning(share > 0.5, abs(share - 0.5) + 0.5, reason)

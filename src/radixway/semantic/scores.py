@@ -1,0 +1,75 @@
+"""How good models are at a category: what was configured, moved by what users say of the answers."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from radixway.config.semantic import FeedbackSection
+
+
+@dataclass(slots=True)
+class Judged:
+    """What was said of one model's answers in one category: the sum of the judgements, and how many."""
+
+    good: float = 0.0
+    count: int = 0
+
+
+class Feedback:
+    """A Beta posterior per category and model, whose prior is the configured score.
+
+    A score s counts as `strength` judgements of mean s, so the posterior mean after judgements r₁…rₙ in
+    [0, 1] is (s · strength + Σr) / (strength + n): the conjugate update of a Bernoulli bandit.
+    """
+
+    def __init__(self, config: FeedbackSection, rng: random.Random | None = None) -> None:
+        self._config = config
+        self._rng = rng or random.Random()
+        self._judged: dict[tuple[str, str], Judged] = {}
+        self._given: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    def remember(self, request_id: str, category: str, model: str) -> None:
+        """A decision that may be judged later; the oldest is forgotten beyond `remembered`."""
+        if not self._config.remembered:
+            return
+        self._given[request_id] = category, model
+        self._given.move_to_end(request_id)
+        while len(self._given) > self._config.remembered:
+            self._given.popitem(last=False)
+
+    def judge(self, request_id: str, reward: float) -> tuple[str, str] | None:
+        """The answer to that request was worth `reward`, 0 to 1. Category and model; None if it is unknown.
+
+        A request is judged once.
+        """
+        known = self._given.pop(request_id, None)
+        if known is not None:
+            judged = self._judged.setdefault(known, Judged())
+            judged.good += reward
+            judged.count += 1
+        return known
+
+    def score(self, category: str, model: str, configured: float, *, explore: bool = True) -> float:
+        """The score that counts now; a draw from the posterior where `explore` is configured and wanted."""
+        judged = self._judged.get((category, model))
+        scale = max(1.0, configured)  # scores above 1 are allowed; a posterior is of shares
+        prior = self._config.strength
+        good = configured / scale * prior + (judged.good if judged else 0.0)
+        total = prior + (judged.count if judged else 0)
+        if self._config.explore and explore:
+            return scale * self._rng.betavariate(max(good, 1e-6), max(total - good, 1e-6))
+        return scale * good / total
+
+    def describe(self) -> list[dict[str, object]]:
+        """Every judged category and model."""
+        return [
+            {
+                "category": category,
+                "model": model,
+                "judgements": judged.count,
+                "mean": judged.good / judged.count,
+            }
+            for (category, model), judged in self._judged.items()
+        ]

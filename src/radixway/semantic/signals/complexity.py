@@ -1,0 +1,60 @@
+"""How hard a question is: likeness to hard and easy examples, and what can be told from its words alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from radixway.config.semantic import ComplexitySignal
+from radixway.semantic.signals.base import Signal
+
+if TYPE_CHECKING:
+    from radixway.encoders import Encoding
+    from radixway.semantic.question import Question
+    from radixway.semantic.signals.embedding import Vectors
+
+_ASKS_FOR_THOUGHT = re.compile(
+    r"\b(prove|proof|derive|optimi[sz]e|design|architect|debug|refactor|compare|analy[sz]e|evaluate|trade-?offs?"
+    r"|step[ -]by[ -]step|rigorous(?:ly)?|theorem|complexity|algorithm|why)\b"
+    r"|证明|推导|优化|设计|调试|重构|比较|分析|评估|权衡|逐步|定理|算法|为什么",
+    re.IGNORECASE,
+)
+_FORMAL = re.compile(r"[=<>≤≥∑∫√∀∃^{}\[\]\\]|```|\d+\s*[+*/-]\s*\d+")
+_PARTS = re.compile(r"[?？;；\n]|\b(?:and then|then|also|finally)\b|然后|并且|最后", re.IGNORECASE)
+
+
+def lexical_complexity(text: str) -> float:
+    """In [0, 1): from length, words that ask for thought, formal notation, and the number of parts.
+
+    A heuristic that costs microseconds, for rules that only need to tell a greeting from a task.
+    """
+    longish = min(len(text.encode("utf-8", "surrogatepass")) / 2000, 1.0)
+    thought = min(len(_ASKS_FOR_THOUGHT.findall(text)), 4) / 4
+    formal = min(len(_FORMAL.findall(text)), 8) / 8
+    parts = min(len(_PARTS.findall(text)), 6) / 6
+    effort = 1.2 * thought + 0.8 * formal + 0.8 * longish + 0.5 * parts
+    return effort / (effort + 0.6)
+
+
+class ComplexityDetector:
+    """`complexity.score` from the words; `NAME:hard`, `:medium` or `:easy` for rules with examples."""
+
+    kind = "complexity"
+
+    def __init__(
+        self, rules: Sequence[ComplexitySignal] = (), examples: Sequence[tuple[Vectors, Vectors]] = ()
+    ) -> None:
+        """`examples`: per rule, the vectors of its hard examples and of its easy ones."""
+        self._rules = list(zip(rules, examples, strict=True))
+        self.needs_encoding = bool(self._rules)
+
+    def read(self, question: Question, encoding: Encoding | None) -> Iterator[Signal]:
+        """The words' score under the empty name, then one level per rule."""
+        yield Signal("complexity", "", lexical_complexity(question.text[:20_000]))
+        if encoding is None:
+            return
+        for rule, (hard, easy) in self._rules:
+            by = float((hard @ encoding.vector).max() - (easy @ encoding.vector).max())
+            level = "hard" if by > rule.threshold else "easy" if by < -rule.threshold else "medium"
+            yield Signal("complexity", f"{rule.name}:{level}", by, True, min(1.0, abs(by) + 0.5))
