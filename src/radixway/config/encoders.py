@@ -23,5 +23,7 @@ class EncodersSection(Section):
     """Texts that are read at a time, each in one thread."""
     queue: int = Field(default=256, ge=1)
     """Texts that may wait; one more is refused, and its request goes on without being understood."""
+    classifiers: Path | None = None
+    """A folder of Hugging Face classifiers: for each task there, the best one judges, and no shipped head."""
     preload: bool = False
     """Load at once instead of on first use."""

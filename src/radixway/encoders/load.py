@@ -42,7 +42,7 @@ def load_encoder(config: EncodersSection) -> Encoder:
 
 
 def start_service(config: EncodersSection) -> EncoderService:
-    """The service for the model that `config` names; it loads now under `preload`, else with the first text."""
+    """The service for the model that `config` names, loaded now under `preload`, else with the first text."""
     service = EncoderService(lambda: load_encoder(config), threads=config.threads, queue=config.queue)
     if config.preload:
         service.start()

@@ -53,9 +53,9 @@ class Head:
             "sha256": _digest(self.arrays),
         }
         written = json.dumps(about, ensure_ascii=False, sort_keys=True).encode()
-        # zip's own dates are fixed by numpy, and sorting fixes the order
-        arrays = {name: self.arrays[name] for name in sorted(self.arrays)}
-        np.savez_compressed(path, **{_ABOUT: np.frombuffer(written, np.uint8)}, **arrays)
+        entries: dict[str, Any] = {_ABOUT: np.frombuffer(written, np.uint8)}
+        entries.update((name, self.arrays[name]) for name in sorted(self.arrays))
+        np.savez_compressed(path, **entries)
 
     @classmethod
     def load(cls, path: Path, *, kind: str) -> Head:
@@ -87,12 +87,12 @@ class Head:
     def check(self, encoder: Encoder) -> None:
         """Raises EncoderError unless it was trained on this encoder's weights.
 
-        Their precision may differ: the fallback in float32 must be able to use what was trained on int8, whose
-        vectors have a mean cosine of .994 with it.
+        Their precision may differ: float32, the fallback, must be able to use what was trained on int8, and
+        vectors of the two have a mean cosine of .994.
         """
         if self.weights != encoder.weights:
             raise EncoderError(
-                f"this {self.kind} head was trained with {self.encoder}, whose weights are {self.weights[:12]}; "
+                f"this {self.kind} head was trained with {self.encoder}, weights {self.weights[:12]}; "
                 f"those of {encoder.id} are {encoder.weights[:12]}: train it anew or use that model"
             )
 
