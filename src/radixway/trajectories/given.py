@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from radixway.radix import common_prefix
 from radixway.trajectories.records import Label, Spans, Version, cut_spans, spans_of
@@ -171,7 +173,7 @@ class PackedIds:
 
 
 def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
-    labels = Label("prompt", 0), Label("sampled", 1, version)
+    labels = _labels_of_mask(version)
     spans, end = [], 0
     while end < len(mask):
         one = mask[end]
@@ -181,19 +183,25 @@ def _spans_of_mask(mask: bytes, version: Version | None) -> Spans:
     return tuple(spans)
 
 
+@lru_cache(maxsize=256, typed=True)
+def _labels_of_mask(version: Version | None) -> tuple[Label, Label]:
+    """For a 0 and for a 1. The same objects for all: an edge has hundreds of tokens, and a label 90 bytes."""
+    return Label("prompt", 0), Label("sampled", 1, version)
+
+
 def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:
     if logprobs is None:
         return bytes(4 * count)
     if isinstance(logprobs, array) and logprobs.typecode == "f":
-        packed = logprobs
+        packed = logprobs.tobytes()
     else:
         try:
-            packed = array("f", logprobs)
-        except (TypeError, OverflowError) as error:
-            raise ValueError(f"log-probabilities must be numbers: {error}") from None
-    if len(packed) != count:
-        raise ValueError(f"{count} tokens have {len(packed)} log-probabilities")
-    return packed.tobytes()
+            packed = struct.pack(f"{len(logprobs)}f", *logprobs)  # a third of what array("f", …) takes
+        except (struct.error, OverflowError) as error:
+            raise ValueError(f"log-probabilities must be numbers that fit 32 bits: {error}") from None
+    if len(packed) != 4 * count:
+        raise ValueError(f"{count} tokens have {len(logprobs)} log-probabilities")
+    return packed
 
 
 def _with_starts(spans: Spans) -> list[tuple[tuple[int, Label], int]]:

@@ -94,7 +94,8 @@ def _by_ends(given: Given, ends: Sequence[int]) -> Aligned | None:
 def _indivisible(given: Given) -> tuple[bytes, Run]:
     """The text in chunks, then the tokens."""
     text, labels = given.text, given.labels()
-    widths = bytes(len(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK))
+    whole, rest = divmod(len(text), CHUNK)
+    widths = bytes([CHUNK] * whole + [rest] * (rest > 0))
     chunks = len(widths)
     run = Run(
         text,

@@ -20,17 +20,15 @@ def read(place: Match[bytes, Run]) -> Trajectory:
     tokens = 0
     for node, strides in _edges(place):
         run = node.payload
-        logprobs += run.logprobs[4 * run.chunks : 4 * strides]
-        for end, label in run.spans:
-            upto = tokens + min(end, strides) - run.chunks
-            if spans and spans[-1][1] == label:
-                spans.pop()
-            if upto > (spans[-1][0] if spans else 0):
-                spans.append((upto, label))
-            if end >= strides:
-                break
-        experts += [(tokens + end - run.chunks, raw) for end, raw in run.experts if end <= strides]
-        tokens += max(strides - run.chunks, 0)
+        chunks = run.chunks
+        logprobs += run.logprobs[4 * chunks : 4 * strides]
+        labelled = run.spans if strides == len(run.widths) else cut_spans(run.spans, 0, strides)
+        more = [(tokens + end - chunks, label) for end, label in labelled if end > chunks]
+        if spans and more and spans[-1][1] == more[0][1]:
+            spans.pop()
+        spans += more
+        experts += [(tokens + end - chunks, raw) for end, raw in run.experts if end <= strides]
+        tokens += max(strides - chunks, 0)
     return Trajectory(read_ids(place), array("f", bytes(logprobs)), tuple(spans), experts=experts)
 
 
@@ -70,9 +68,11 @@ def behind_hidden(
 
 def _edges(place: Match[bytes, Run]) -> Iterator[tuple[Place, int]]:
     """The nodes that lead to `place`, and how many strides of each do."""
+    start = 0
     for node in place.node.path():
-        if node.start < place.length:
-            yield node, min(node.end, place.length) - node.start
+        if start < place.length:
+            yield node, min(node.end, place.length) - start
+        start = node.end
 
 
 def step_back(reached: Reached, tokens: int) -> Reached:

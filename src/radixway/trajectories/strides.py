@@ -45,10 +45,11 @@ def pack(ids: array[int]) -> bytes:
 
 def pack_indivisible(ids: array[int], text: bytes) -> bytes:
     """Strides of tokens of which only the whole text is known: the text in chunks, then the tokens."""
-    chunks = b"".join(chunk_stride(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK))
-    key = bytearray(pack(ids))
-    key[STRIDE - 1 : -1 : STRIDE] = bytes([_INSIDE]) * (len(ids) - 1)
-    return chunks + bytes(key)
+    sums = array("I", [crc32(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK)])
+    chunks, tokens = bytearray(pack(sums)), bytearray(pack(ids))
+    chunks[STRIDE - 1 :: STRIDE] = bytes([_CHUNK]) * len(sums)
+    tokens[STRIDE - 1 : -1 : STRIDE] = bytes([_INSIDE]) * (len(ids) - 1)
+    return bytes(chunks + tokens)
 
 
 def unpack(key: bytes) -> bytes:

@@ -8,7 +8,7 @@ follows all of them and tells of every end that it reaches.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
@@ -44,7 +44,8 @@ class Pieces:
     """Which strides begin with which text; learnt from the edges that were laid."""
 
     def __init__(self) -> None:
-        self._strides: dict[bytes, set[bytes]] = {}
+        self._strides: dict[bytes, tuple[bytes, ...]] = {}
+        """Mostly one each, for as many pieces as there are words: a set would take four times the memory."""
         self._lengths: dict[int, tuple[int, ...]] = {}
         """By first byte, the lengths of the pieces that begin with it."""
         self._hidden: set[bytes] = set()
@@ -61,7 +62,9 @@ class Pieces:
         if run.spans[0][1].hidden:
             self._hidden.add(stride)
         piece = run.text[: run.widths[0]]
-        self._strides.setdefault(piece, set()).add(stride)
+        known = self._strides.get(piece, ())
+        if stride not in known:
+            self._strides[piece] = (*known, stride)
         if piece:
             lengths = self._lengths.get(piece[0], ())
             if len(piece) not in lengths:
@@ -85,7 +88,7 @@ class Pieces:
         return found
 
 
-def _pick(node: Place, strides: set[bytes] | None) -> list[Place]:
+def _pick(node: Place, strides: Collection[bytes] | None) -> list[Place]:
     """The children of `node` that begin with one of `strides`."""
     if not strides:
         return []
@@ -109,14 +112,17 @@ def walk(start: Reached, text: bytes, pieces: Pieces, fits: Fits | None = None) 
             if fits is not None and not fits(child, here.tokens):
                 continue
             run = child.payload
-            strides, at = child.size, here.text + len(run.text)
+            size = strides = len(run.widths)
+            at = here.text + len(run.text)
             if not text.startswith(run.text, here.text):
                 strides, at = _follow(child, text, here.text)
+                if not strides:
+                    continue
             tokens = here.tokens + strides - min(run.chunks, strides)
-            reached = Reached(child, child.start + strides, at, tokens)
-            if strides == child.size:
+            reached = Reached(child, here.strides + strides, at, tokens)
+            if strides == size:
                 stack.append(reached)
-            elif strides and fits is None:
+            elif fits is None:
                 yield reached
 
 
@@ -135,6 +141,8 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
     text    ▁sat              | \n | <|im_start|> …        goes on behind it
     """
     run = node.payload
+    if not run.spans[0][1].hidden and not text.startswith(run.text[: run.widths[0]], at):
+        return 0, at
     ends = list(accumulate(run.widths))
     done = 0
     while True:
