@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config, ConfigError, WorkerSection
-from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
+from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
@@ -189,6 +189,8 @@ class Gateway:
         cache = self.cache = _build_cache(config, encoders, self.metrics)
         if cache is not None:
             middlewares.insert(0, cache.middleware)
+        if encoders is not None:
+            middlewares.insert(0, _one_pass(encoders))
         if self.recorder is not None:
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
         tap = Tap(dispatch, self.registry, prompts, self.traffic)
@@ -354,6 +356,13 @@ def _start_encoders(config: Config) -> EncoderService | None:
     except ImportError as error:
         raise ConfigError(f"semantic and semantic_cache need radixway[semantic]: {error}") from None
     return start_service(config.encoders)
+
+
+def _one_pass(encoders: EncoderService) -> Middleware:
+    """Around all that reads texts: each is read once a request."""
+    from radixway.encoders import OnePass
+
+    return OnePass(encoders)
 
 
 def _build_cache(config: Config, encoders: EncoderService | None, metrics: Metrics) -> CacheRoom | None:

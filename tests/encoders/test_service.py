@@ -12,6 +12,7 @@ from radixway.encoders import (
     EncoderClosed,
     EncoderError,
     EncoderService,
+    OnePass,
     RequestEncodings,
     load_encoder,
     start_service,
@@ -213,3 +214,32 @@ async def test_the_configured_service_reads_with_the_configured_model(encoders_h
     service = start_service(EncodersSection(home=encoders_home, preload=True))
     assert (await service.ready()).id == int8.id
     await service.aclose()
+
+
+async def test_within_a_request_a_text_is_read_once_whichever_middleware_asks(service, gated):
+    gated.gate.set()
+
+    async def cache(request):
+        first = await service.encode(request)
+        return first, await asyncio.create_task(semantic(request))
+
+    async def semantic(request):
+        return await service.encode(request)
+
+    for _ in range(2):
+        first, second = await OnePass(service)("hello", cache)
+        assert second is first
+    await service.encode("hello")
+    assert gated.finished == [("hello", ())] * 3
+
+
+async def test_another_service_is_asked_itself_within_a_request(service, gated, int8):
+    gated.gate.set()
+    other = EncoderService(lambda: int8)
+
+    async def both(text):
+        return await service.encode(text), await other.encode(text)
+
+    first, second = await OnePass(service)("hello", both)
+    assert first is not second
+    await other.aclose()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from radixway.encoders.encoding import Encoding
-from radixway.encoders.service import EncoderService
+
+if TYPE_CHECKING:
+    from radixway.encoders.service import EncoderService
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -28,12 +35,12 @@ class RequestEncodings:
 
     def __init__(self, service: EncoderService, layers: Sequence[int] = ()) -> None:
         """`layers` are those that any head may want: they come with every pass, so that one is enough."""
-        self._service = service
+        self.service = service
         self._layers = frozenset(layers)
         self._passes: dict[str, _Pass] = {}
 
     async def encode(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
-        """See `EncoderService.encode`; `states` may hold more layers than asked for. Do not change it."""
+        """See `EncoderService.read`; `states` may hold more layers than asked for. Do not change it."""
         found = self._passes.get(text)
         if found is None or not found.layers.issuperset(layers):
             found = self._begin(text, frozenset(layers) | (found.layers if found else self._layers))
@@ -48,6 +55,26 @@ class RequestEncodings:
                     del self._passes[text]
 
     def _begin(self, text: str, layers: frozenset[int]) -> _Pass:
-        reading = asyncio.ensure_future(self._service.encode(text, layers=sorted(layers)))
+        reading = asyncio.ensure_future(self.service.read(text, layers=sorted(layers)))
         begun = self._passes[text] = _Pass(layers, reading)
         return begun
+
+
+of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_request", default=None)
+"""What `EncoderService.encode` goes through while a request is on its way through `OnePass`."""
+
+
+class OnePass:
+    """A middleware within which every text is read once, whoever asks `EncoderService.encode` for it."""
+
+    def __init__(self, service: EncoderService, layers: Sequence[int] = ()) -> None:
+        """`layers`: see `RequestEncodings`."""
+        self._service = service
+        self._layers = tuple(layers)
+
+    async def __call__(self, request: R, call_next: Callable[[R], Awaitable[T]]) -> T:
+        token = of_this_request.set(RequestEncodings(self._service, self._layers))
+        try:
+            return await call_next(request)
+        finally:
+            of_this_request.reset(token)

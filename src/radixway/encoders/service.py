@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
+from radixway.encoders.request import of_this_request
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,17 @@ class EncoderService:
         return await self.run(_itself)
 
     async def encode(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
-        """See `Encoder`. Raises EncoderBusy and EncoderClosed at once, EncoderError where loading failed."""
+        """See `Encoder`. Within `OnePass`, a text that was asked for already is not read again.
+
+        Raises EncoderBusy and EncoderClosed at once, EncoderError where loading failed.
+        """
+        encodings = of_this_request.get()
+        if encodings is not None and encodings.service is self:
+            return await encodings.encode(text, layers=layers)
+        return await self.read(text, layers=layers)
+
+    async def read(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
+        """The same, and reads it whoever else did."""
         return await self.run(lambda encoder: encoder.steps(text, layers=layers))
 
     async def run(self, work: Work[T]) -> T:
