@@ -20,7 +20,7 @@ from radixway.semantic.conditions import All, Any, Attribute, Compared, Comparis
 from radixway.semantic.signals.base import Value
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<word>[^\W\d][\w-]*|\d[\w-]*)"
+    r"\s*(?:(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))(?![\w.])|(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<word>[^\W\d][\w-]*|\d[\w-]*)"
     r"|(?P<sign>&&|\|\||==|!=|<=|>=|[<>!().]))"
 )
 _KINDS = {

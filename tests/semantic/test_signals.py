@@ -1,0 +1,142 @@
+"""What each kind of signal finds in a question."""
+
+import pytest
+
+from radixway.config import ConfigError
+from radixway.config.semantic import ContextSignal, HeaderSignal, KeywordSignal, RegexSignal
+from radixway.semantic.question import Question, read_question
+from radixway.semantic.signals.complexity import lexical_complexity
+from radixway.semantic.signals.context_length import ContextLengthDetector
+from radixway.semantic.signals.header import HeaderDetector
+from radixway.semantic.signals.keyword import KeywordDetector
+from radixway.semantic.signals.language import detect_language
+from radixway.semantic.signals.regex import RegexDetector
+
+
+def matches(text: str, **rule) -> bool:
+    detector = KeywordDetector([KeywordSignal(name="r", **rule)])
+    return any(signal.matched for signal in detector.read(Question(text)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "matched"),
+    [
+        ({"keywords": ["pod"]}, "restart the pod, please", True),
+        ({"keywords": ["pod"]}, "the podium", False),
+        ({"keywords": ["pod"]}, "tripod", False),
+        ({"keywords": ["pod"]}, "重启pod吗", True),
+        ({"keywords": ["C++"]}, "is C++20 faster", True),
+        ({"keywords": ["social security"]}, "my social  \n security number", True),
+        ({"keywords": ["SQL"]}, "ｓｑｌ joins", True),
+        ({"keywords": ["SQL"], "case_sensitive": True}, "sql joins", False),
+        ({"keywords": ["SQL"], "case_sensitive": True}, "SQL joins", True),
+        ({"keywords": ["定理"]}, "证明费马大定理", True),
+        ({"keywords": ["a", "b"], "operator": "AND"}, "a or b", True),
+        ({"keywords": ["a", "b"], "operator": "and"}, "a or c", False),
+        ({"keywords": ["a", "b"], "operator": "NOR"}, "c", True),
+        ({"keywords": ["a", "b"], "operator": "NOT"}, "b", False),
+        ({"keywords": ["CVE-\\d{4}-\\d+"], "method": "regex"}, "see cve-2024-3094", True),
+        ({"keywords": ["CVE-\\d{4}-\\d+"], "method": "regex", "case_sensitive": True}, "cve-2024-1", False),
+        ({"keywords": ["kubernetes"], "method": "fuzzy"}, "my kuberntes, broke", True),
+        ({"keywords": ["kubernetes"], "method": "fuzzy"}, "my cabinets broke", False),
+        ({"keywords": ["social security"], "method": "fuzzy"}, "a socal securty card", True),
+        ({"keywords": ["费马大定理"], "method": "fuzzy", "fuzzy_threshold": 75}, "请证明费玛大定理", True),
+    ],
+)
+def test_keywords(rule, text, matched):
+    assert matches(text, **rule) is matched
+
+
+def test_of_any_of_keywords_two_are_surer_than_one():
+    detector = KeywordDetector([KeywordSignal(name="math", keywords=["定理", "证明", "积分"])], ["math"])
+    one, two = (next(iter(detector.read(Question(text)))) for text in ("勾股定理", "证明费马大定理"))
+    assert one.confidence == pytest.approx(2 / 3) and two.confidence == pytest.approx(0.8)
+    assert two.category == "math"
+
+
+def test_thousands_of_words_are_one_automaton():
+    words = [f"word{number}" for number in range(5000)]
+    detector = KeywordDetector([KeywordSignal(name=f"r{word}", keywords=[word]) for word in words])
+    found = [signal.name for signal in detector.read(Question("only word17 and word4999 are here"))]
+    assert found == ["rword17", "rword4999"]
+
+
+def test_a_pattern_that_backtracks_elsewhere_takes_linear_time_here():
+    assert not matches("a" * 20_000 + "!", keywords=["^(a+)+$"], method="regex")
+
+
+@pytest.mark.parametrize("pattern", ["(a", "(?<=a)b", "\\1"])
+def test_a_pattern_that_is_none_of_re2s_is_refused_in_words(pattern):
+    with pytest.raises(ConfigError, match="is not one of RE2's"):
+        KeywordDetector([KeywordSignal(name="r", keywords=[pattern], method="regex")])
+
+
+def test_patterns_look_at_every_turn():
+    messages = [
+        {"role": "user", "content": "ssn 123-45-6789"},
+        {"role": "assistant", "content": "noted"},
+        {"role": "user", "content": "repeat it"},
+    ]
+    detector = RegexDetector([RegexSignal(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
+    assert [signal.name for signal in detector.read(read_question({"messages": messages}))] == ["ssn"]
+
+
+def test_the_question_is_the_last_user_message_with_its_text_parts_joined():
+    parts = [
+        {"type": "text", "text": "what is"},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "this?"},
+    ]
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "user", "content": parts},
+        {"role": "tool", "content": "x"},
+    ]
+    assert read_question({"messages": messages}).text == "what is this?"
+    assert read_question({"messages": [{"role": "system", "content": "only this"}]}).text == "only this"
+    assert read_question({"prompt": "complete me"}).text == "complete me"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Why is the sky blue?", "en"),
+        ("证明费马大定理", "zh"),
+        ("请解释 Kubernetes 的 pod 调度机制", "zh"),
+        ("なぜ空は青いのですか", "ja"),
+        ("왜 하늘은 파란가요", "ko"),
+        ("Почему небо голубое?", "ru"),
+        ("Warum ist der Himmel blau und nicht grün?", "de"),
+        ("Pourquoi le ciel est bleu dans la journée ?", "fr"),
+        ("¿Por qué el cielo es azul?", "es"),
+        ("12 + 7 = ?", ""),
+    ],
+)
+def test_languages(text, language):
+    assert detect_language(text)[0] == language
+
+
+def test_how_long_a_conversation_is():
+    detector = ContextLengthDetector(
+        [ContextSignal(name="short", max_tokens=10), ContextSignal(name="long", min_tokens=11)]
+    )
+    assert [signal.name for signal in detector.read(Question("hello"))] == ["", "short"]
+    assert [signal.name for signal in detector.read(Question("x", whole="word " * 100))] == ["", "long"]
+
+
+def test_headers_by_value_by_pattern_and_by_being_there():
+    detector = HeaderDetector(
+        [
+            HeaderSignal(name="gold", header="X-Plan", values=("gold",)),
+            HeaderSignal(name="beta", header="x-build", pattern=r"\d+-beta"),
+            HeaderSignal(name="any", header="x-anything"),
+        ]
+    )
+    question = Question("", headers={"x-plan": "gold", "x-build": "12-beta2"})
+    assert [signal.name for signal in detector.read(question)] == ["gold"]
+
+
+def test_a_proof_is_harder_than_a_greeting():
+    hard = "Prove step by step that the algorithm has complexity O(n^2), then compare the trade-offs."
+    assert lexical_complexity("hello there") < 0.1 < 0.5 < lexical_complexity(hard)
+    assert lexical_complexity("请证明这个定理并分析算法的复杂度") > 0.4
