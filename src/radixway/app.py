@@ -92,10 +92,8 @@ _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState
 class Gateway:
     """The ASGI application. It answers while `running()` holds, inside one event loop."""
 
-    def __init__(self, config: Config, reread: Callable[[], Config] | None = None) -> None:
-        """`reread`: the configuration as it stands now, for what can change while the gateway runs."""
+    def __init__(self, config: Config) -> None:
         self.config = config
-        self._reread = reread
         self.registry = Registry()
         self.metrics = Metrics()
         self.kv_event_counts = KvEventCounts()
@@ -294,7 +292,7 @@ class Gateway:
         def state_of(model: str) -> WorkersOfModel | None:
             return state_of_model(self.registry, model, clock())
 
-        return build_room(self.config.semantic, state_of, encoders, self._reread)
+        return build_room(self.config.semantic, state_of, encoders)
 
     def _add_workers(self, endpoints: Iterable[VllmEndpoint]) -> None:
         """What a semantic configuration names as endpoints and `workers` does not."""

@@ -264,3 +264,18 @@ async def test_a_changed_file_takes_effect_by_itself(tmp_path):
                 file.write_text("default_model: prover\n")
         _, _, headers = await ask(running, "hello")
     assert headers["x-vsr-selected-model"] == "prover"
+
+
+async def test_a_decision_of_v0_1_sets_model_prompt_effort_and_headers():
+    section = {"config": str(OCTOBER.with_name("v0_1.yaml"))}
+    async with deciding(models=["qwen3", "phi4"], section=section) as (running, worker):
+        body = {"model": "auto", "messages": [{"role": "user", "content": "紧急：服务器宕机了"}]}
+        await running.post("/v1/chat/completions", body, headers={"x-debug": "1"})
+        urgent = worker.requests[-1]
+        await ask(running, "urgent: free money, the server is down")
+        other = worker.requests[-1].json()
+    assert urgent.json()["model"] == "qwen3"
+    assert urgent.json()["chat_template_kwargs"] == {"enable_thinking": True}
+    assert urgent.json()["messages"][0] == {"role": "system", "content": "简短回答。"}
+    assert urgent.headers["x-urgent"] == "yes" and "x-debug" not in urgent.headers
+    assert other["model"] == "phi4"

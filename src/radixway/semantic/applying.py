@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -60,7 +60,10 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
         effort=effort if has_effort else None,
         prompt_injected=messages is not None,
     )
-    request.headers = (*without(request.headers, OWN_REQUEST_HEADERS), *_request_headers(applied))
+    rule = plan.verdict.rule
+    mutation = {} if rule is None else rule.plugins.get("header_mutation", {})
+    headers = mutated(without(request.headers, OWN_REQUEST_HEADERS), mutation)
+    request.headers = (*headers, *_request_headers(applied))
     return applied
 
 
@@ -85,6 +88,23 @@ def without(headers: Headers, names: Iterable[bytes]) -> Headers:
     """The headers but those of these names."""
     gone = frozenset(names)
     return tuple(header for header in headers if header[0] not in gone)
+
+
+def mutated(headers: Headers, mutation: Mapping[str, Any]) -> Headers:
+    """The headers after a `header_mutation` plugin: `delete` names, `update` and `add` names with values.
+
+    `update` takes the place of what was there; `add` stands beside it.
+    """
+    updated, added = _named(mutation.get("update")), _named(mutation.get("add"))
+    deleted = [str(name).lower().encode() for name in mutation.get("delete") or ()]
+    kept = without(headers, [*deleted, *(name for name, _ in updated)])
+    return (*kept, *updated, *added)
+
+
+def _named(items: Any) -> Headers:
+    return tuple(
+        (str(item["name"]).lower().encode(), header_value(str(item["value"]))) for item in items or ()
+    )
 
 
 def header_value(text: str) -> bytes:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from radixway.config import Config, ConfigError
 from radixway.config.semantic import SemanticSection
 from radixway.pipeline import ModelStates
 from radixway.semantic.holder import Snapshots, watch
@@ -22,27 +21,9 @@ if TYPE_CHECKING:
     from radixway.semantic.signals.domain import DomainHead
 
 
-def build_room(
-    section: SemanticSection,
-    states: ModelStates,
-    encoders: EncoderService,
-    reread: Callable[[], Config] | None = None,
-) -> SemanticRoom:
-    """The room of a gateway. `reread`: the whole configuration as it stands now."""
-
-    def reread_section() -> SemanticSection:
-        assert reread is not None
-        section = reread().semantic
-        if section is None:
-            raise ConfigError("semantic: the section is gone; a restart switches the layer off")
-        return section
-
-    return SemanticRoom(
-        section,
-        states,
-        encode=encoders.encode,
-        reread=None if reread is None else reread_section,
-    )
+def build_room(section: SemanticSection, states: ModelStates, encoders: EncoderService) -> SemanticRoom:
+    """The room of a gateway."""
+    return SemanticRoom(section, states, encode=encoders.encode)
 
 
 class SemanticRoom:
@@ -55,10 +36,9 @@ class SemanticRoom:
         encode: Encode | None = None,
         head: DomainHead | None = None,
         guard: GuardHook | None = None,
-        reread: Callable[[], SemanticSection] | None = None,
     ) -> None:
-        """`encode` and `head` None: the signals that need them say nothing. `reread`: see `Snapshots`."""
-        self.snapshots = Snapshots(section, encode, head, reread)
+        """`encode` and `head` None: the signals that need them say nothing."""
+        self.snapshots = Snapshots(section, encode, head)
         self.feedback = Feedback(section.feedback)
         self.middleware = Semantic(
             lambda: self.snapshots.current, Reader(encode, guard), states, self.feedback

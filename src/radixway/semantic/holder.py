@@ -39,14 +39,11 @@ class Snapshots:
         section: SemanticSection,
         encode: Encode | None,
         head: DomainHead | None,
-        reread: Callable[[], SemanticSection] | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`reread`: the section as it stands in the configuration now; without it, only its file is read."""
         self._section = section
         self._encode = encode
         self._head = head
-        self._reread = reread
         self._clock = clock
         self._missing = MissingModels()
         self._current: Snapshot | None = None
@@ -72,9 +69,14 @@ class Snapshots:
     async def reload(self) -> Reload:
         """Read the configuration again. What cannot be used leaves everything as it was."""
         async with self._lock:
+            if self.file is None:
+                return Reload(
+                    False,
+                    "the section stands in the gateway's own configuration, which is read at its "
+                    "start; only what a file under semantic.config says can change while it runs",
+                )
             try:
-                section = self._reread() if self._reread is not None else self._section
-                await self._take(section)
+                await self._take(self._section)
             except ConfigError as error:
                 self._error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
@@ -86,7 +88,7 @@ class Snapshots:
         whole = await asyncio.to_thread(whole_semantic, section)
         snapshot = await take_snapshot(whole, self._encode, self._head)
         self._missing.warn(whole)
-        self._section, self._current = section, snapshot
+        self._current = snapshot
         self._loaded_at, self._error = self._clock(), None
 
     def describe(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,9 +175,3 @@ def _prompt(snapshot: Snapshot, verdict: Verdict, question: Question) -> tuple[s
         given = SHIPPED.get(label, InLanguages())
     text = given if isinstance(given, str) else given.of(detect_language(question.text)[0])
     return text, category.system_prompt_mode
-
-
-def fields_of_headers(plan: Plan) -> Mapping[str, Any]:
-    """What a `header_mutation` plugin of the winning rule does to the request's headers."""
-    rule = plan.verdict.rule
-    return {} if rule is None else rule.plugins.get("header_mutation", {})

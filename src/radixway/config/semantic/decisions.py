@@ -66,12 +66,43 @@ class ModelRef(Section):
     score: float | None = Field(default=None, gt=0)
 
 
+class SystemPromptPlugin(Section):
+    """`configuration` of `system_prompt`."""
+
+    enabled: bool = True
+    system_prompt: str = ""
+    mode: Literal["replace", "insert"] = "replace"
+
+
+class NamedValue(Section):
+    """A header."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+    value: str
+
+
+class HeaderMutation(Section):
+    """`configuration` of `header_mutation`: what becomes of the headers that workers get."""
+
+    add: tuple[NamedValue, ...] = ()
+    update: tuple[NamedValue, ...] = ()
+    delete: tuple[str, ...] = ()
+
+
 class Plugin(Section):
     """What else a decision does. `system_prompt` and `header_mutation` are done here; the others are for the
     cache and the guard to read."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
     configuration: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.type == "system_prompt":
+            SystemPromptPlugin.model_validate(self.configuration)
+        elif self.type == "header_mutation":
+            HeaderMutation.model_validate(self.configuration)
+        return self
 
 
 class DecisionRule(Section):

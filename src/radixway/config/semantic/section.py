@@ -51,7 +51,7 @@ class SemanticSection(Section):
     """A file with these keys, a vLLM-Semantic-Router `config.yaml` as it is. Keys given beside it go before
     the file's."""
     watch: bool = True
-    """Changes of that file (without one, of this section's) take effect while the gateway runs."""
+    """Changes of that file take effect while the gateway runs."""
 
     default_model: str = ""
     """Answers where nothing else is decided; by default the model that scores best on the whole."""
