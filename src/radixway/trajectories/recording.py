@@ -30,7 +30,6 @@ _LONGEST = 2**22
 """Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
 _OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
 """Fields that put more before the model than the text's tokens."""
-_SESSION_HEADER = b"x-session-id"
 
 
 @dataclass(slots=True)
@@ -60,6 +59,7 @@ class RadixTreeMiddleware:
         if services.tokenizer_of is None:
             raise TypeError("there is nobody to tell which tokenizer a model has")
         self.tries = Tries(services.config.trajectories, services.tokenizer_of)
+        self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The worker's reply."""
@@ -94,7 +94,7 @@ class RadixTreeMiddleware:
         if trie.encoder is None:
             _note(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
             return None
-        session = _session(request)
+        session = self._session(request)
         try:
             if isinstance(text, str):
                 prompt = await self._tokens_of(text, trie.store, trie.encoder, session, trie.count)
@@ -107,6 +107,14 @@ class RadixTreeMiddleware:
         request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
         return Recording(request, trie.store, prompt, session, trie.make_room)
+
+    def _session(self, request: Request) -> str | None:
+        """Whose conversation it is, if it says so."""
+        for name, value in request.headers:
+            if name in self._session_headers:
+                return value.decode("latin-1")
+        named = request.body.get("session_id")
+        return named if isinstance(named, str) and named else None
 
     async def _tokens_of(
         self,
@@ -149,15 +157,6 @@ def _tokens_given(ids: list[Any], encoder: Encoder) -> Prompt:
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
     return Prompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
-
-
-def _session(request: Request) -> str | None:
-    """Whose conversation it is, if it says so."""
-    for name, value in request.headers:
-        if name == _SESSION_HEADER:
-            return value.decode("latin-1")
-    named = request.body.get("session_id")
-    return named if isinstance(named, str) and named else None
 
 
 class Recording:

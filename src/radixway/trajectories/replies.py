@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from base64 import b64decode
 from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 import msgspec
@@ -122,6 +123,8 @@ def _brings_new_only(event: _Body) -> bool:
 
 def _sampled(body: _Body) -> Sampled:
     meta, ids = body.meta_info, body.output_ids
+    if meta.completion_tokens is not None and meta.completion_tokens > len(ids):
+        raise Unusable(f"it counts {meta.completion_tokens} tokens and names {len(ids)}")
     spans = [(span.start, span.end, span.version) for span in meta.weight_versions or ()]
     version = spans[-1][2] if spans else meta.weight_version
     try:
@@ -152,6 +155,8 @@ def _logprobs(ids: list[int], rows: list[list[float | str | None]] | None) -> ar
         if isinstance(value, str):
             raise Unusable("a log-probability is text")
         told.append(float("nan") if value is None else value)
+    if any(map(isinf, told)):
+        raise Unusable("a log-probability is infinite")
     return told
 
 

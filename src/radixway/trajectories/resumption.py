@@ -17,6 +17,7 @@ _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
 _LATER = frozenset({429, 502, 503})
 """Nobody can answer now: while weights are updated, for instance."""
+_IDS = ("input_ids", "token_ids_logprob")
 _MOST_STOP_TOKENS = 64
 """Tokens after the seam among which the end of a stop string is looked for."""
 
@@ -240,4 +241,4 @@ def single(body: Json, index: int, prompts: int, samples: int) -> Json:
 def _is_for_each(name: str, value: object, prompts: int) -> bool:
     if not isinstance(value, list) or len(value) != prompts:
         return False
-    return name != "token_ids_logprob" or isinstance(value[0], list)  # else its ids are for all prompts
+    return name not in _IDS or isinstance(value[0], list)  # else its ids are for all prompts, or one prompt

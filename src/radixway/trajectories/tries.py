@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from radixway.config import TrajectoriesSection
 from radixway.pipeline import TokenizerOf
 from radixway.trajectories.trie import StringRadixTrie
 
+_MOST_MODELS = 64
+
 
 class Tries:
-    """Finds a model's trie, made when it is first asked for. Each keeps to `max_bytes` by itself."""
+    """Finds a model's trie, made when it is first asked for. Each keeps to `max_bytes` by itself.
+
+    There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
+    else the one used longest ago.
+    """
 
     def __init__(self, section: TrajectoriesSection, tokenizer_of: TokenizerOf) -> None:
         self._section = section
         self._tokenizer_of = tokenizer_of
-        self._tries: dict[str, StringRadixTrie] = {}
+        self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
+        """The one used longest ago first."""
 
     async def of(self, model: str | None) -> StringRadixTrie:
         """The trie of `model`, or of what the workers serve if it is None."""
@@ -28,6 +36,10 @@ class Tries:
                 tokenizer,
                 max_bytes=self._section.max_bytes,
             )
+        self._tries.move_to_end(name)
+        if len(self._tries) > _MOST_MODELS:
+            older = [other for other in self._tries if other != name]
+            del self._tries[next((other for other in older if not self._tries[other].store.tokens), older[0])]
         return trie
 
     def get_stats(self) -> dict[str, Any]:
