@@ -30,7 +30,7 @@ class SessionsSection(Section):
     idle_s: float = Field(default=3600, gt=0)
     """A session that was neither used nor finished for this long is finished for it."""
     most: int = Field(default=100_000, ge=1)
-    """Sessions there may be at a time; one more is refused with 429."""
+    """Sessions there may be that are not collected; one more is refused with 429."""
     on_first_use: bool = True
     """A call to a session that nobody made makes it; otherwise it is answered with 404."""
 

@@ -204,6 +204,39 @@ def test_sessions_are_bounded_and_finished_when_idle() -> None:
     book.check()
 
 
+def test_collected_sessions_make_room_and_the_first_ones_are_forgotten() -> None:
+    book = SessionBook(TrajectoryStore(), most=2, idle_s=60)
+    for number in range(5):
+        book.collect(book.make(str(number), 0.0))
+        book.check()
+    assert [session.id for session in book] == ["3", "4"]
+    book.make("a", 1.0)
+    book.make("b", 1.0)
+    with pytest.raises(TooManySessions):
+        book.make("c", 1.0)
+
+
+def test_all_collected_sessions_are_remembered_where_a_file_keeps_them() -> None:
+    book = SessionBook(TrajectoryStore(), most=2, idle_s=60, keeps_collected=True)
+    for number in range(5):
+        book.collect(book.make(str(number), 0.0))
+    assert len(book) == 5
+    book.check()
+
+
+def test_a_call_that_is_taken_back_leaves_nothing() -> None:
+    agents = new_agents()
+    session = agents.session
+    first = agents.call(user("Hello"))
+    second = agents.call(user("Hello"), first.answer, user("And now?"))
+    assert second.parent is first
+    session.take_back(second)
+    session.check()
+    assert session.leaves == [first]
+    session.release()
+    session.store.clear()
+
+
 TEXTS = st.sampled_from(["Hi", "It rains", " and more", "42", "Ünï", "", "a b", "<think>"])
 
 

@@ -21,13 +21,19 @@ class TooManySessions(Exception):
 class SessionBook:
     """All sessions by id. Times are seconds since the epoch, passed in."""
 
-    def __init__(self, store: TrajectoryStore, *, most: int, idle_s: float) -> None:
+    def __init__(
+        self, store: TrajectoryStore, *, most: int, idle_s: float, keeps_collected: bool = False
+    ) -> None:
+        """`most` counts those that are not collected. Of those that are as many are remembered, or all."""
         self.store = store
         self._most = most
         self._idle_s = idle_s
+        self._keeps_collected = keeps_collected
         self._sessions: dict[str, Session] = {}
         self._open: dict[str, Session] = {}
         """Those that are open, the one used longest ago first."""
+        self._collected: dict[str, Session] = {}
+        """Those that are collected, the first one first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -51,7 +57,7 @@ class SessionBook:
         session_id = session_id or uuid.uuid4().hex
         if session_id in self._sessions:
             raise SessionExists(session_id)
-        if len(self._sessions) >= self._most:
+        if len(self._sessions) - len(self._collected) >= self._most:
             raise TooManySessions(f"there are {self._most} sessions: collect or delete some")
         session = Session(session_id, self.store, model, metadata or {}, now, now)
         self.take(session)
@@ -62,6 +68,8 @@ class SessionBook:
         self._sessions[session.id] = session
         if session.state == "open":
             self._open[session.id] = session
+        elif session.state == "collected":
+            self._collected[session.id] = session
 
     def use(self, session: Session, now: float) -> None:
         """It is used now."""
@@ -79,23 +87,28 @@ class SessionBook:
         """Somebody has its samples: its tokens need not be held any longer."""
         session.state = "collected"
         self._open.pop(session.id, None)
+        self._collected[session.id] = session
         session.release()
+        if len(self._collected) > self._most and not self._keeps_collected:
+            self.remove(next(iter(self._collected.values())))
 
     def remove(self, session: Session) -> None:
         """Forget a session and let go of its tokens."""
         self._sessions.pop(session.id, None)
         self._open.pop(session.id, None)
+        self._collected.pop(session.id, None)
         session.release()
 
     def finish_idle(self, now: float) -> list[Session]:
         """Finish what nobody has used for long; those sessions."""
         idle = []
-        for session in list(self._open.values()):
+        for session in self._open.values():
             if session.used > now - self._idle_s:
                 break
             if not session.turns:
-                self.finish(session)
                 idle.append(session)
+        for session in idle:
+            self.finish(session)
         return idle
 
     def check(self) -> None:
@@ -104,5 +117,7 @@ class SessionBook:
         assert used == sorted(used), "sessions are not in the order of their use"
         states = {session.id for session in self._sessions.values() if session.state == "open"}
         assert states == set(self._open), "other sessions are open than they say"
+        states = {session.id for session in self._sessions.values() if session.state == "collected"}
+        assert states == set(self._collected), "other sessions are collected than they say"
         for session in self._sessions.values():
             session.check()

@@ -11,8 +11,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from radixway.trajectories.records import Spans, cut_spans
-from radixway.trajectories.store import Hold, TrajectoryStore
+from radixway.trajectories.records import Spans
+from radixway.trajectories.store import Hold
 
 Message: TypeAlias = dict[str, Any]
 Finish = Literal["stop", "length", "abort"]
@@ -106,13 +106,3 @@ class Call:
                 messages.pop()  # its answer is the whole of it
             messages += [*call.messages, call.answer]
         return messages
-
-    def stretch(self, store: TrajectoryStore) -> Stretch:
-        """The tokens that it added, from the store. Raises ValueError once the session is collected."""
-        if self.hold is None:
-            raise ValueError("the session has been collected")
-        told = store.trajectory(self.hold)
-        spans = cut_spans(told.spans, self.begin, self.end)
-        return Stretch(
-            told.ids[self.begin : self.end], told.logprobs[self.begin : self.end], spans, b"", array("I")
-        )

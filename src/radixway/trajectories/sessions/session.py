@@ -135,6 +135,14 @@ class Session:
         self._add(call)
         return call, _joined(turn.prompt, stretch)
 
+    def take_back(self, call: Call) -> None:
+        """Nothing came of a call after all, and nothing has gone on from it yet."""
+        assert not call.children and call.hold is not None
+        del self.calls[call.id]
+        (self.roots if call.parent is None else call.parent.children).remove(call)
+        self.store.release(call.hold)
+        call.hold = None
+
     def restore(self, call: Call, added: Stretch) -> None:
         """Take back a call from the archive, after the one it hangs on. Raises StoreFull."""
         call.hold = self._lay(call.parent.hold if call.parent is not None else None, call.model, added)
