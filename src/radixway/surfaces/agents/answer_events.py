@@ -33,9 +33,11 @@ class AnswerEvents(Chunks):
         return self._writer.fail(error)
 
     async def aclose(self) -> None:
-        await self._events.aclose()
-        await self._inner.aclose()
-        await self._call.break_off()
+        try:
+            await self._events.aclose()
+            await self._inner.aclose()
+        finally:
+            await self._call.break_off()
 
     async def _all(self) -> AsyncGenerator[bytes]:
         if begun := self._writer.begin():

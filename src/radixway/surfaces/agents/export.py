@@ -126,7 +126,8 @@ def _row(sample: Sample) -> dict[str, Any]:
 
 
 async def _of_each(keeper: SessionKeeper, sessions: Sequence[Session]) -> AsyncIterator[list[Sample]]:
-    """The samples of each session that is still there."""
-    for session in sessions:
-        if keeper.book.find(session.id) is session:
+    """The samples of each session that is still there, and that nobody else has collected meanwhile."""
+    collected = [session.state == "collected" for session in sessions]
+    for session, before in zip(sessions, collected, strict=True):
+        if keeper.book.find(session.id) is session and (session.state == "collected") == before:
             yield await keeper.samples(session)

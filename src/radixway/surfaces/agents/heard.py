@@ -147,9 +147,12 @@ class Heard:
         if not self._ask.return_token_ids and self._ask.top_logprobs is None:
             return [], []
         try:
-            told = _tokens(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return self._shown_of(_tokens(data), new_only=new_only)
+        except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, ValueError) as error:
             raise _garbage(error) from None
+
+    def _shown_of(self, told: _Tokens, *, new_only: bool) -> tuple[list[int], list[TokenScore]]:
+        """Raises LookupError, TypeError, ValueError for rows that are not `[log-probability, id, …]`."""
         ids = told.output_ids if new_only else told.output_ids[self._seen :]
         self._seen += len(ids)
         if self._ask.top_logprobs is None:

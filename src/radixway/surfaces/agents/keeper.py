@@ -7,11 +7,12 @@ import logging
 import re
 import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from radixway.config import TrajectoriesSection
+from radixway.config import ConfigError, TrajectoriesSection
 from radixway.pipeline import BadRequest, TokenizerOf
 from radixway.surfaces.agents.errors import (
     ArchiveBroken,
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_MOST_MODELS = 64
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
 
@@ -59,20 +61,27 @@ class SessionKeeper:
             TrajectoryStore(max_bytes=section.max_bytes),
             most=self._section.most,
             idle_s=self._section.idle_s,
+            keeps_collected=self._section.path is not None,
         )
         self._archive: Archive | None = None
         self._thread = ThreadPoolExecutor(1, "radixway-sessions")
         self._loading = asyncio.Lock()
-        self._speaking: dict[str, Speaking] = {}
+        self._speaking: OrderedDict[str, Speaking] = OrderedDict()
+        """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
 
     async def open(self) -> None:
-        """Find what the file has, if there is one. Raises sqlite3.Error, ValueError, OSError."""
+        """Find what the file has, if there is one. Raises ConfigError for one that cannot be used."""
         path = self._section.path
         if path is None:
             return
         loop = asyncio.get_running_loop()
-        self._archive = archive = await loop.run_in_executor(self._thread, Archive, path.expanduser())
-        for session in await self._in_archive(lambda: list(archive.sessions(self.book.store))):
+        try:
+            archive = await loop.run_in_executor(self._thread, Archive, path.expanduser())
+            self._archive = archive
+            found = await self._in_archive(lambda: list(archive.sessions(self.book.store)))
+        except (sqlite3.Error, ValueError, OSError, ArchiveBroken) as error:
+            raise ConfigError(f"trajectories.sessions.path: {path} cannot be used: {error}") from error
+        for session in found:
             self.book.take(session)
 
     async def close(self) -> None:
@@ -89,6 +98,9 @@ class SessionKeeper:
         known = self._speaking.get(name)
         if known is None or known.tokenizer is not tokenizer:
             known = self._speaking[name] = Speaking(name, tokenizer)
+        self._speaking.move_to_end(name)
+        if len(self._speaking) > _MOST_MODELS:
+            self._speaking.popitem(last=False)
         return known
 
     async def make(
@@ -126,8 +138,7 @@ class SessionKeeper:
         if self.book.find(session_id) is None and self._section.on_first_use:
             return await self.make(session_id)
         session = await self.find(session_id)
-        if session.state != "open":
-            raise SessionConflict(f"the session {session_id!r} is {session.state}", code="session_finished")
+        _check_open(session)
         self.book.use(session, self.clock())
         return session
 
@@ -152,19 +163,21 @@ class SessionKeeper:
                     session.restore(call, added)
             except StoreFull as error:
                 session.forget_calls()
+                session.stored_calls = len(calls)
                 raise _full(error) from None
             session.loaded = True
 
     async def begin(self, session: Session, wanted: Wanted, speaking: Speaking) -> tuple[Prompt, Turn]:
         """Find where a request goes on, make its prompt, hold it. Raises TemplateError, ValueError …
 
-        The turn ends with `end` or `drop`.
+        The turn ends with `end` or `drop`. Raises SessionConflict if the session was finished meanwhile.
         """
         known = find_known(session, wanted)
         reply_ids = self._reply_ids(session, known.call) if known.call is not None else []
         prompt = await asyncio.to_thread(speaking.prompting.make, wanted, known, reply_ids)
-        if self.book.find(session.id) is not session or session.state == "collected":
+        if self.book.find(session.id) is not session:
             raise SessionNotFound(session.id)
+        _check_open(session)
         try:
             turn = session.begin(
                 prompt.parent,
@@ -198,7 +211,13 @@ class SessionKeeper:
         self.book.use(session, now)
         archive = self._archive
         if archive is not None:
-            await self._in_archive(lambda: archive.write_call(session, call, added))
+            try:
+                await self._in_archive(lambda: archive.write_call(session, call, added))
+            except ArchiveBroken:
+                # What is not in the file must have nothing in the file behind it.
+                if call.hold is not None and not _goes_on(session, call):
+                    session.take_back(call)
+                raise
         return call
 
     async def reward(self, session: Session, reward: float | None, call: Call | None) -> None:
@@ -222,8 +241,7 @@ class SessionKeeper:
         if session.state != "collected":
             await self.load(session)
             return list(make_samples(session))
-        if self._archive is None:
-            raise SessionGone(f"the session {session.id!r} was collected, and no file keeps its tokens")
+        self.check_readable(session)
         await self.load(session)
         try:
             return list(make_samples(session))
@@ -234,6 +252,16 @@ class SessionKeeper:
         """Its samples have been fetched: hold its tokens no longer. Raises SessionConflict."""
         if session.state == "collected":
             return
+        self.check_collectable(session)
+        self.book.collect(session)
+        if self._archive is not None:
+            session.forget_calls()
+        for call in session.calls.values():
+            call.experts = None  # by far the largest part of what is left of it
+        await self.write(session)
+
+    def check_collectable(self, session: Session) -> None:
+        """Raises SessionConflict where more may still come."""
         if session.state == "open":
             raise SessionConflict(
                 f"the session {session.id!r} is not finished: POST /sessions/{session.id}/finish",
@@ -241,10 +269,11 @@ class SessionKeeper:
             )
         if session.turns:
             raise SessionConflict(f"calls of {session.id!r} are still under way", code="session_busy")
-        self.book.collect(session)
-        if self._archive is not None:
-            session.forget_calls()
-        await self.write(session)
+
+    def check_readable(self, session: Session) -> None:
+        """Raises SessionGone where nobody keeps its tokens."""
+        if session.state == "collected" and self._archive is None:
+            raise SessionGone(f"the session {session.id!r} was collected, and no file keeps its tokens")
 
     async def delete(self, session: Session) -> None:
         """Forget a session, its file's part too. Calls under way end as they would, and are not kept."""
@@ -256,7 +285,7 @@ class SessionKeeper:
     async def write(self, session: Session) -> None:
         """Have the session in the file as it is now, its calls aside."""
         archive = self._archive
-        if archive is not None:
+        if archive is not None and self.book.find(session.id) is session:  # else it was deleted meanwhile
             await self._in_archive(lambda: archive.write_session(session))
 
     def _reply_ids(self, session: Session, call: Call) -> list[int]:
@@ -270,6 +299,15 @@ class SessionKeeper:
         except sqlite3.Error as error:
             log.error("the sessions' file %s: %s", self._section.path, error)
             raise ArchiveBroken(f"the sessions' file cannot be used now: {error}") from None
+
+
+def _check_open(session: Session) -> None:
+    if session.state != "open":
+        raise SessionConflict(f"the session {session.id!r} is {session.state}", code="session_finished")
+
+
+def _goes_on(session: Session, call: Call) -> bool:
+    return bool(call.children) or any(turn.parent is call for turn in session.turns)
 
 
 def _full(error: StoreFull) -> SessionLimit:

@@ -111,9 +111,13 @@ def session_routes(keeper: SessionKeeper, access: AdminAccess) -> APIRouter:
             return _exported(keeper, [session], asked)
         samples = await keeper.samples(session)
         body = msgspec.json.encode({**_told(session), "samples": samples})
-        if asked.collect:
-            await keeper.collect(session)
-        return Response(body, media_type="application/json")
+        if not asked.collect:
+            return Response(body, media_type="application/json")
+        if session.state != "collected":
+            keeper.check_collectable(session)
+        return StreamingResponse(
+            _collected_after(_once(body), keeper, [session]), media_type="application/json"
+        )
 
     @router.get("/samples")
     async def all_samples(request: Request) -> Response:
@@ -150,21 +154,32 @@ def count_routes(keeper: SessionKeeper) -> APIRouter:
 
 
 def _exported(keeper: SessionKeeper, sessions: list[Session], asked: _Fetch) -> StreamingResponse:
-    if asked.collect and (open_ones := [session for session in sessions if session.state == "open"]):
-        raise BadRequest(f"collect: the session {open_ones[0].id!r} is not finished", param="collect")
+    for session in sessions:
+        keeper.check_readable(session)
+        if asked.collect and session.state != "collected":
+            keeper.check_collectable(session)
     if asked.format == "arrow":
         need_arrow()
     write = arrow_stream if asked.format == "arrow" else json_lines
+    body = write(keeper, sessions)
+    if asked.collect:
+        body = _collected_after(body, keeper, sessions)
+    return StreamingResponse(body, media_type=ARROW if asked.format == "arrow" else NDJSON)
 
-    async def body() -> AsyncIterator[bytes]:
-        async for part in write(keeper, sessions):
-            yield part
-        if asked.collect:
-            for session in sessions:
-                if keeper.book.find(session.id) is session:
-                    await keeper.collect(session)
 
-    return StreamingResponse(body(), media_type=ARROW if asked.format == "arrow" else NDJSON)
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _collected_after(
+    body: AsyncIterator[bytes], keeper: SessionKeeper, sessions: list[Session]
+) -> AsyncIterator[bytes]:
+    """The body; once all of it was sent, the sessions are collected."""
+    async for part in body:
+        yield part
+    for session in sessions:
+        if keeper.book.find(session.id) is session:
+            await keeper.collect(session)
 
 
 def _named(session: Session, name: str) -> Call:

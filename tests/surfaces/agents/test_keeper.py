@@ -1,0 +1,114 @@
+"""Sessions between two awaits: finished, deleted or not written while something of them is under way."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radixway.config import ConfigError, TrajectoriesSection
+from radixway.surfaces.agents.errors import ArchiveBroken, SessionConflict, SessionGone
+from radixway.surfaces.agents.export import json_lines
+from radixway.surfaces.agents.keeper import SessionKeeper
+from radixway.trajectories.records import sampled
+from radixway.trajectories.replies import Sampled
+from radixway.trajectories.sessions import Session, Turn, Wanted
+from trajectories.sessions.conversations import tokenizer, user
+
+QUESTION = Wanted("m", [user("Hello")])
+ANSWER = {"role": "assistant", "content": "Hi"}
+
+
+async def any_model(model: str | None) -> tuple[str, Any]:
+    return model or "m", tokenizer()
+
+
+@asynccontextmanager
+async def open_keeper(path: Path | None = None) -> AsyncIterator[SessionKeeper]:
+    keeper = SessionKeeper(TrajectoriesSection(sessions={"path": path}), any_model)
+    await keeper.open()
+    try:
+        yield keeper
+    finally:
+        await keeper.close()
+
+
+async def begin(keeper: SessionKeeper, session: Session) -> Turn:
+    return (await keeper.begin(session, QUESTION, await keeper.speaking("m")))[1]
+
+
+async def end(keeper: SessionKeeper, session: Session, turn: Turn, call_id: str = "c") -> None:
+    answer = Sampled([5, 6], "Hi", array("f", [-0.5, -0.5]), sampled(2, "1"), "1", None)
+    await keeper.end(session, turn, call_id, answer, await keeper.speaking("m"), answer=ANSWER, finish="stop")
+
+
+async def test_no_call_begins_in_a_session_that_was_finished_while_its_prompt_was_made() -> None:
+    async with open_keeper() as keeper:
+        session = await keeper.make("s")
+        await keeper.finish(session)
+        with pytest.raises(SessionConflict, match="finished"):
+            await begin(keeper, session)
+        assert not session.turns
+
+
+async def test_a_call_that_could_not_be_written_is_none(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "sessions.db"
+    async with open_keeper(path) as keeper:
+        session = await keeper.make("s")
+        with monkeypatch.context() as full:
+
+            def write_call(*_: Any) -> None:
+                raise sqlite3.OperationalError("database or disk is full")
+
+            full.setattr(keeper._archive, "write_call", write_call)
+            with pytest.raises(ArchiveBroken):
+                await end(keeper, session, await begin(keeper, session), "lost")
+        assert not session.calls
+        await end(keeper, session, await begin(keeper, session), "kept")
+        session.check()
+    async with open_keeper(path) as keeper:
+        assert list((await keeper.find("s")).calls) == ["kept"]
+
+
+async def test_a_deleted_session_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    async with open_keeper(path) as keeper:
+        session = await keeper.make("s")
+        await keeper.delete(session)
+        await keeper.finish(session)
+    async with open_keeper(path) as keeper:
+        assert len(keeper.book) == 0
+
+
+async def test_an_export_leaves_out_what_somebody_else_collects_meanwhile() -> None:
+    async with open_keeper() as keeper:
+        sessions = [await keeper.make(name) for name in ("one", "two")]
+        for session in sessions:
+            await end(keeper, session, await begin(keeper, session), session.id)
+            await keeper.finish(session)
+        lines = json_lines(keeper, sessions)
+        assert b'"one"' in await anext(lines)
+        await keeper.collect(sessions[1])
+        assert [line async for line in lines] == []
+        with pytest.raises(SessionGone):
+            keeper.check_readable(sessions[1])
+
+
+async def test_models_that_are_only_names_are_forgotten() -> None:
+    async with open_keeper() as keeper:
+        for number in range(200):
+            await keeper.speaking(f"model {number}")
+        assert len(keeper._speaking) <= 64
+
+
+async def test_a_file_that_is_none_of_ours_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Not a database, however long one looks at it. " * 100)
+    with pytest.raises(ConfigError, match=r"trajectories\.sessions\.path"):
+        async with open_keeper(path):
+            pass
