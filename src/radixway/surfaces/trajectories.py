@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from math import isnan
+from math import isfinite
 from typing import Annotated, Any
 
 import msgspec
@@ -133,7 +133,7 @@ def _tell(text: str, told: Retrieved) -> dict[str, Any]:
         "tokens": known.ids.tolist(),
         "response": text,
         "loss_mask": known.mask,
-        "rollout_logp": [0.0 if isnan(logprob) else logprob for logprob in known.logprobs],
+        "rollout_logp": [logprob if isfinite(logprob) else 0.0 for logprob in known.logprobs],
         "token_length": len(known.ids),
         "loss_mask_length": sum(known.mask),
         "versions": known.versions,

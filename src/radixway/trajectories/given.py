@@ -67,7 +67,7 @@ class Given:
         """With a loss mask, in which 1 is what the model made. Raises ValueError where lengths do not fit."""
         tokens = token_ids(ids)
         try:
-            sampled = bytes(len(tokens)) if mask is None else bytes(mask)
+            sampled = bytes(len(tokens)) if mask is None else bytes(list(mask))  # not an array's memory
         except (TypeError, ValueError):
             raise ValueError("loss_mask must be a list of 0 and 1") from None
         if sampled.strip(b"\0\1"):

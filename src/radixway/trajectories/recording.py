@@ -19,7 +19,7 @@ from radixway.pipeline import Chunks, Next, Reply, Request, Services
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.given import Given
 from radixway.trajectories.records import Label, join_spans
-from radixway.trajectories.replies import LastWords, Sampled, Unusable, read_answers
+from radixway.trajectories.replies import LastWords, Sampled, SeveralLastWords, Unusable, read_answers
 from radixway.trajectories.retrieval import what_stays
 from radixway.trajectories.store import Hold, StoreFull, TrajectoryStore
 from radixway.trajectories.tries import Tries
@@ -72,7 +72,8 @@ class RadixTreeMiddleware:
             recording.drop()
             raise
         if reply.chunks is not None:
-            heard = RecordedStream(reply.chunks, recording)
+            words = SeveralLastWords() if _asks_for_several(request.body) else LastWords()
+            heard = RecordedStream(reply.chunks, recording, words)
             request.opened.append(heard)
             reply.chunks = heard
         elif reply.status == 200:
@@ -153,10 +154,16 @@ def _note(request: Request, reason: str) -> None:
 
 def _tokens_given(ids: list[Any], encoder: Encoder) -> Prompt:
     """The client's own tokens. Raises ValueError for what is no token id."""
-    if not all(isinstance(token, int) and 0 <= token < 2**32 for token in ids):
+    if not all(type(token) is int and 0 <= token < 2**32 for token in ids):
         raise ValueError("input_ids are no token ids")
     pieces = encoder.token_bytes
     return Prompt(None, array("I"), ids, b"".join([pieces[token] for token in ids]))
+
+
+def _asks_for_several(body: dict[str, Any]) -> bool:
+    """Is it one prompt with several answers?"""
+    sampling = body.get("sampling_params") or {}
+    return not isinstance(sampling, dict) or sampling.get("n") not in (None, 1)
 
 
 class Recording:
@@ -222,12 +229,12 @@ class Recording:
 
 
 class RecordedStream:
-    """A stream of one answer that passes through; recorded when it is closed, however far it came."""
+    """A stream that passes through; recorded when it is closed, however far it came."""
 
-    def __init__(self, chunks: Chunks, recording: Recording) -> None:
+    def __init__(self, chunks: Chunks, recording: Recording, words: LastWords | SeveralLastWords) -> None:
         self._chunks = chunks
         self._recording = recording
-        self._words = LastWords()
+        self._words = words
 
     def __aiter__(self) -> Self:
         return self
@@ -249,7 +256,7 @@ class RecordedStream:
 
     async def aclose(self) -> None:
         """Let go of the worker, and keep what came."""
-        self._recording.record(lambda: [self._words.answer()])
+        self._recording.record(self._words.answers)
         await self._chunks.aclose()
 
     def _hear(self, chunk: bytes) -> None:

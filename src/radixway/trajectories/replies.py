@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from base64 import b64decode
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isinf
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 
 from radixway.trajectories.records import Spans, Version, sampled
 
-_EVENT = b"data: "
+_EVENT = b"data:"
 _END = b"[DONE]"
 
 
@@ -40,8 +41,13 @@ class _Body(msgspec.Struct):
     text: str = ""
 
 
+class _Numbered(msgspec.Struct):
+    index: int
+
+
 _body = msgspec.json.Decoder(_Body)
 _bodies = msgspec.json.Decoder(list[_Body])
+_numbered = msgspec.json.Decoder(_Numbered)
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ def read_answers(raw: bytes) -> list[Sampled]:
         bodies = _bodies.decode(raw) if raw[:1] == b"[" else [_body.decode(raw)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unusable(f"it is no reply of /generate: {error}") from None
+    if not bodies:
+        raise Unusable("there is no answer in it")
     return [_sampled(body) for body in bodies]
 
 
@@ -78,20 +86,26 @@ class LastWords:
 
     def hear(self, chunk: bytes) -> None:
         """Whole events. Raises Unusable for events of another protocol."""
-        for line in chunk.split(b"\n"):
-            if not line.startswith(_EVENT) or line.startswith(_EVENT + _END):
-                continue
-            before, self._last = self._last, line[len(_EVENT) :]
-            self._events += 1
-            if self._parts is not None:
-                self._parts.append(_read(self._last))
-            elif self._events == 2 and _brings_new_only(second := _read(self._last)):
-                self._parts = [_read(before), second]
+        for event in _events(chunk):
+            self.hear_event(event)
+
+    def hear_event(self, event: bytes) -> None:
+        """The JSON of one event. Raises Unusable."""
+        before, self._last = self._last, event
+        self._events += 1
+        if self._parts is not None:
+            self._parts.append(_read(event))
+        elif self._events == 2 and _brings_new_only(second := _read(event)):
+            self._parts = [_read(before), second]
 
     @property
     def brings_new_only(self) -> bool:
         """Events bring only what is new; false too while only one has come."""
         return self._parts is not None
+
+    def answers(self) -> list[Sampled]:
+        """The one answer there is. Raises Unusable."""
+        return [self.answer()]
 
     def answer(self) -> Sampled:
         """What was sampled up to now. Raises Unusable."""
@@ -107,6 +121,32 @@ class LastWords:
                 "".join(part.text for part in self._parts),
             )
         )
+
+
+class SeveralLastWords:
+    """Reads a stream of several answers, whose events say by their `index` which of them they are of."""
+
+    def __init__(self) -> None:
+        self._words: dict[int, LastWords] = {}
+
+    def hear(self, chunk: bytes) -> None:
+        """Whole events. Raises Unusable for events of another protocol, or without an index."""
+        for event in _events(chunk):
+            try:
+                index = _numbered.decode(event).index
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise Unusable(f"it does not say which answer it is of: {error}") from None
+            self._words.setdefault(index, LastWords()).hear_event(event)
+
+    def answers(self) -> list[Sampled]:
+        """What was sampled up to now. Raises Unusable."""
+        return [words.answer() for words in self._words.values()]
+
+
+def _events(chunk: bytes) -> Iterator[bytes]:
+    for line in chunk.split(b"\n"):
+        if line.startswith(_EVENT) and not (event := line[len(_EVENT) :].strip()).startswith(_END):
+            yield event
 
 
 def _read(raw: bytes) -> _Body:
@@ -125,6 +165,8 @@ def _sampled(body: _Body) -> Sampled:
     meta, ids = body.meta_info, body.output_ids
     if meta.completion_tokens is not None and meta.completion_tokens > len(ids):
         raise Unusable(f"it counts {meta.completion_tokens} tokens and names {len(ids)}")
+    if body.text and not ids:
+        raise Unusable("it has a text and no output_ids")
     spans = [(span.start, span.end, span.version) for span in meta.weight_versions or ()]
     version = spans[-1][2] if spans else meta.weight_version
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import isnan
+from math import isfinite
 
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.reading import breaks_off, step_back
@@ -40,7 +40,7 @@ class Retrieved:
         """
         told = self.trajectory
         whole = bool(self.known) and self.known == len(told.ids)
-        return whole and not told.ambiguous and not any(map(isnan, told.logprobs))
+        return whole and not told.ambiguous and all(map(isfinite, told.logprobs))
 
 
 class Retrieval:

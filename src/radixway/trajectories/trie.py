@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
+from operator import index
 from threading import RLock
 from typing import Any
 
@@ -109,10 +110,14 @@ class StringRadixTrie:
         `versions`: which weights sampled each token, where they were not all the same (None for a prompt's).
         `offsets`: at which character of `text` each token ends, if the tokenizer cannot tell. False if
         nothing was stored: empty, lengths that do not fit, or no room beside what is held. Raises ValueError
-        for ids or log-probabilities that are none.
+        for ids, log-probabilities, versions or offsets that are none, TypeError for a text that is none or a
+        session that cannot be a key.
         """
         if not text or not len(token_ids):
             return False
+        _need_text(text)
+        hash(session)
+        weight_version = _version(weight_version)
         if any(
             each is not None and len(each) != len(token_ids) for each in (logp, loss_mask, versions, offsets)
         ):
@@ -120,7 +125,7 @@ class StringRadixTrie:
         raw = text.encode("utf-8", "surrogatepass")
         given = Given.masked(token_ids, raw, logp, loss_mask, weight_version)
         if versions is not None:
-            given.spans = _spans_of_versions(given.sampled, versions)
+            given.spans = _spans_of_versions(given.sampled, list(map(_version, versions)))
         ends = () if offsets is None else _byte_offsets(text, offsets)
         with self._lock:
             self.make_room(len(token_ids), weight_version)
@@ -133,6 +138,7 @@ class StringRadixTrie:
 
     def find_longest_prefix(self, text: str, *, session: Hashable = None) -> MatchResult:
         """The longest beginning of `text` whose tokens are known."""
+        _need_text(text)
         with self._lock:
             found = self.store.find(text, session)
             self.count(found)
@@ -143,6 +149,7 @@ class StringRadixTrie:
 
         Raises ValueError where that would need a tokenizer and there is none.
         """
+        _need_text(text)
         with self._lock:
             found = self.store.find(text, session, whole=True)
             self.count(found)
@@ -163,12 +170,19 @@ class StringRadixTrie:
         return told.ids.tolist(), logp, told.mask
 
     def gc_by_weight_version(self, current_weight_version: Version) -> int:
-        """Remove what was last used with weights of `gc_threshold_k` versions ago; how many nodes went."""
+        """Remove what was last used with weights of `gc_threshold_k` versions ago; how many nodes went.
+
+        Raises ValueError for what is no version.
+        """
+        current = _version(current_weight_version)
+        if current is None:
+            raise ValueError("which version is current must be said")
         with self._lock:
-            return self.store.collect(current_weight_version, self.gc_threshold_k)
+            return self.store.collect(current, self.gc_threshold_k)
 
     def remove(self, text: str) -> bool:
         """Remove what ends with `text` and all that goes on from it. False if nothing ends there."""
+        _need_text(text)
         with self._lock:
             return self.store.remove(text) > 0
 
@@ -227,10 +241,29 @@ def _spans_of_versions(sampled: bytes, versions: Sequence[Version | None]) -> Sp
     )
 
 
+def _need_text(text: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"a text is a str, not {type(text).__name__}")
+
+
+def _version(version: Version | None) -> Version | None:
+    """Numbers of any library as Python's. Raises ValueError for what is no version."""
+    if version is None or isinstance(version, (int, str)):
+        return version
+    try:
+        return index(version)
+    except TypeError:
+        raise ValueError(f"a weight version is a whole number or a text, not {version!r:.80}") from None
+
+
 def _byte_offsets(text: str, offsets: Sequence[int]) -> list[int]:
-    """Offsets in characters as offsets in UTF-8 bytes; nothing where they do not ascend to the end."""
+    """Offsets in characters as offsets in UTF-8 bytes. Raises ValueError for what is no number."""
+    try:
+        offsets = list(map(index, offsets))
+    except TypeError as error:
+        raise ValueError(f"offsets must be whole numbers: {error}") from None
     if text.isascii():
-        return list(offsets)
+        return offsets
     ends, start, byte = [], 0, 0
     for end in offsets:
         byte += len(text[start:end].encode("utf-8", "surrogatepass"))

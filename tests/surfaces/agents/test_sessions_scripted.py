@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+import sqlite3
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +190,81 @@ async def test_a_worker_that_answers_garbage_costs_an_error_and_nothing_is_held(
         assert not keeper.book.find("s").turns
         keeper.book.store.clear()
         assert gateway.in_flight() == 0
+
+
+async def test_scores_are_of_tokens_that_nobody_has_met_before(model: Path) -> None:
+    async with agents(model) as (gateway, scripted, _):
+        tops = [[[-0.5, 300, None], [-1.5, 301, None]]] * 3
+        scripted.answers = [says("Hi", output_top_logprobs=tops)]
+        body = {"model": "m", "messages": [QUESTION], "logprobs": True, "top_logprobs": 2}
+        status, said, _ = await gateway.post("/sessions/s/v1/chat/completions", body)
+        assert status == 200, said
+        shown = said["choices"][0]["logprobs"]["content"]
+        assert [row["token"] for row in shown] == ["H", "i", "<|im_end|>"]
+        assert [len(row["top_logprobs"]) for row in shown] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"output_top_logprobs": [[[None, None]]] * 3},
+        {"output_top_logprobs": [[[1]]] * 3},
+        {"output_top_logprobs": [[["x", "y"]]] * 3},
+        {"output_token_logprobs": [[]] * 3},
+        {"output_token_logprobs": [[-0.5, "a"]] * 3},
+    ],
+)
+async def test_scores_that_are_garbage_are_the_workers_fault(model: Path, meta: dict[str, Any]) -> None:
+    async with agents(model) as (gateway, scripted, _):
+        scripted.answers = [says("Hi", **meta)]
+        body = {"model": "m", "messages": [QUESTION], "logprobs": True, "top_logprobs": 2}
+        status, said, _ = await gateway.post("/sessions/s/v1/chat/completions", body)
+        assert (status, said["error"]["code"]) == (502, "worker_failed")
+        assert gateway.gateway.sessions.book.store._tree.locked_size == 0
+
+
+async def test_metadata_nested_too_deeply_is_refused_and_sessions_can_be_listed(model: Path) -> None:
+    async with agents(model) as (gateway, _, _worker):
+        metadata: dict[str, Any] = {}
+        for _ in range(500):
+            metadata = {"a": metadata}
+        status, said, _ = await gateway.post("/sessions", {"session_id": "deep", "metadata": metadata})
+        assert (status, said["error"]["param"]) == (400, "metadata")
+        assert await gateway.get("/sessions") == (200, {"count": 0, "sessions": []})
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+async def test_a_session_with_a_call_under_way_is_not_collected(model: Path, form: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        if exchange.path == "/generate":
+            begun.set()
+            await go_on.wait()
+        await exchange.reply(200, b"{}")
+
+    async with scripted_worker(slow) as worker:
+        async with running_gateway(worker.url, trajectories={"tokenizer": str(model)}) as gateway:
+            body = {"model": "m", "messages": [QUESTION]}
+            call = asyncio.create_task(gateway.post("/sessions/s/v1/chat/completions", body))
+            await begun.wait()
+            await gateway.post("/sessions/s/finish", {})
+            status, said = await gateway.get(f"/sessions/s/samples?collect=true&format={form}")
+            assert (status, said["error"]["code"]) == (409, "session_busy")
+            go_on.set()
+            await call
+
+
+async def test_a_session_whose_record_in_the_file_is_damaged_says_so(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    trajectories = {"tokenizer": str(model), "sessions": {"path": str(path)}}
+    scripted = Model(model)
+    scripted.answers = [says("Hi")]
+    async with scripted_worker(scripted) as worker:
+        async with running_gateway(worker.url, trajectories=trajectories) as gateway:
+            await chat(gateway, QUESTION)
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("UPDATE calls SET told = 'garbage'")
+        async with running_gateway(worker.url, trajectories=trajectories) as gateway:
+            status, said = await gateway.get("/sessions/s/samples")
+            assert (status, said["error"]["code"]) == (503, "archive_failed")

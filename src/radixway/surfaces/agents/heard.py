@@ -159,15 +159,19 @@ class Heard:
             return ids, []
         rows = (told.meta_info.output_token_logprobs or [])[-len(ids) :] if ids else []
         tops = (told.meta_info.output_top_logprobs or [])[-len(ids) :] if ids else []
-        return ids, list(self._scores(rows, tops))
+        try:
+            return ids, list(self._scores(rows, tops))
+        except (IndexError, TypeError, ValueError) as error:
+            raise _garbage(error) from None
 
     def _scores(self, rows: list[Any], tops: list[Any]) -> Iterator[TokenScore]:
         pieces = self._speaking.tokenizer.token_bytes
         for at, row in enumerate(rows):
             top = [
-                (pieces[other[1]], float(other[0])) for other in (tops[at] if at < len(tops) else None) or ()
+                (pieces[int(other[1])], float(other[0]))
+                for other in (tops[at] if at < len(tops) else None) or ()
             ]
-            yield TokenScore(pieces[row[1]], float(row[0] if row[0] is not None else 0.0), top)
+            yield TokenScore(pieces[int(row[1])], float(row[0] if row[0] is not None else 0.0), top)
 
 
 def _events(chunk: bytes) -> Iterator[bytes]:

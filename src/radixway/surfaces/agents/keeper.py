@@ -148,14 +148,18 @@ class SessionKeeper:
             await self.write(session)
 
     async def load(self, session: Session) -> None:
-        """Have the calls of a session here that are in the file only. Raises SessionLimit."""
+        """Have the calls of a session here that are in the file only. Raises SessionLimit, ArchiveBroken."""
         archive = self._archive
         if session.loaded or archive is None:
             return
         async with self._loading:
             if session.loaded:
                 return
-            calls = await self._in_archive(lambda: archive.calls(session.id))
+            try:
+                calls = await self._in_archive(lambda: archive.calls(session.id))
+            except (KeyError, TypeError, ValueError) as error:
+                log.error("the sessions' file %s: calls of %s: %r", self._section.path, session.id, error)
+                raise ArchiveBroken(f"the file's record of the session {session.id!r} is damaged") from None
             if session.loaded or self.book.find(session.id) is not session:
                 return
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -50,6 +50,8 @@ class _List(msgspec.Struct):
 _make = msgspec.json.Decoder(_Make)
 _reward = msgspec.json.Decoder(_Reward)
 _ANTHROPIC = AnthropicWire()
+_DEEPEST = 64
+"""Levels of metadata."""
 
 
 def session_routes(keeper: SessionKeeper, access: AdminAccess) -> APIRouter:
@@ -61,6 +63,8 @@ def session_routes(keeper: SessionKeeper, access: AdminAccess) -> APIRouter:
         """A new session; the first call to an unknown one makes it too."""
         raw = await request.body()
         asked = read_json(_make, raw) if raw.strip() else _Make()
+        if _nests_deeper(asked.metadata, _DEEPEST):
+            raise BadRequest(f"metadata: is nested more than {_DEEPEST} levels deep", param="metadata")
         session = await keeper.make(asked.session_id or asked.id, asked.model, asked.metadata)
         base = str(request.base_url).rstrip("/")
         return {**_told(session), "base_url": f"{base}/sessions/{session.id}/v1"}
@@ -180,6 +184,19 @@ async def _collected_after(
     for session in sessions:
         if keeper.book.find(session.id) is session:
             await keeper.collect(session)
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    below = [value]
+    for _ in range(levels):
+        below = [part for each in below for part in _parts(each)]
+    return bool(below)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _named(session: Session, name: str) -> Call:
