@@ -14,7 +14,7 @@ _KINDS = (
     ("time", r"when|what (?:time|year|date|day|month)|in which year|which (?:year|day|date)|date of"),
     ("reason", r"why|how come|what (?:is|are|was|were) the (?:\w+ )?(?:reasons?|causes?)|reasons? (?:for|why|that|behind)|what (?:makes|made|causes?|caused)|for what reason|causes? of"),
     ("person", r"who(?:se|m)?|which (?:person|man|woman|author|president|scientist)|name of the (?:person|man|woman|author|inventor)"),
-    ("manner", r"how (?:do|does|did|can|could|should|would|to|is|are|was|were|will|might|shall|may|i|you|we|one)|what (?:is|are) (?:the |an |a |some )?(?:\w+ )?(?:ways?|steps?|methods?|process|procedure|tips?)|(?:best|easiest|fastest|good|any|better|effective) (?:ways?|methods?|steps|tips)|is there (?:a|any) way|ways? (?:to|of)|steps? (?:to|for)|tips (?:for|on|to)|what (?:should|can|do|must) (?:i|you|we|one) do|(?:can|could) (?:i|we|one|someone)"),
+    ("manner", r"how (?:do|does|did|can|could|should|would|to|is|are|was|were|will|might|shall|may|i|you|we|one)|what (?:is|are) (?:the |an |a |some )?(?:\w+ )?(?:ways?|steps?|methods?|process|procedure|tips?)|(?:best|easiest|fastest|good|any|better|effective) (?:ways?|methods?|steps|tips)|is there (?:a|any|some)(?: \w+)? ?ways?|anyway|ways? (?:to|of)|steps? (?:to|for)|tips (?:for|on|to)|what (?:should|can|do|must) (?:i|you|we|one) do|(?:can|could) (?:i|we|one|someone)"),
 )  # fmt: skip
 _FINDERS = tuple((kind, re.compile(rf"\b(?:{pattern})\b")) for kind, pattern in _KINDS)
 _WHETHER = re.compile(

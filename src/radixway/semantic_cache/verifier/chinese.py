@@ -22,10 +22,10 @@ _SAME = (
     ("修理", "修"), ("维修", "修"), ("修复", "修"), ("修好", "修"), ("自行车", "单车"), ("饿了", "饿"), ("公里", "千米"),
 )  # fmt: skip
 _FILLER = re.compile(
-    "请问一下|请问|请你|请|麻烦|帮我|帮忙|能不能|能否|可不可以|可以|能够|告诉我|告诉|我想知道|想知道|我想|我要|知道|一下|"
+    "是什么意思|什么意思|的意思|请问一下|请问|请你|请|麻烦|帮我|帮忙|能不能|能否|可不可以|可以|能够|告诉我|告诉|我想知道|想知道|我想|我要|知道|一下|"
     "等于多少|是多少|结果是|结果|计算|算出|什么是|是什么|指的是|什么叫|叫什么|什么|哪里|哪个|哪些|哪一个|怎么|多少|为什么|什么时候|"
     "谁|几个|呢|吗|吧|啊|呀|的|了|是|在|有|我|你|您|该|应该|会|就|都|和|与|跟|及|这个|这|那个|那|个|一个|一种|到底|究竟|"
-    "说明|办法|位于|用|把|将|对|给|来|要|想|得|地|着|"
+    "说明|办法|位于|把|将|对|给|来|要|想|得|地|着|"
     "[\\s,，。.?？!！、:：;；\"'“”‘’()（）《》【】]"
 )
 _ASKING = (
@@ -62,7 +62,7 @@ _LEAST_ALIKE = 0.74
 _NUMERALS = {c: v for v, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?|[零一二三四五六七八九两十百千万亿〇]+")
 _NOT_NUMBERS = re.compile(
-    "一下|一般|一样|一起|一些|一点|一直|一定|一个|万一|统一|唯一|第一次|千万|三明治|四川|八卦|九寨|百度|万能|一种|哪一"
+    "一下|一般|一样|一起|一些|一点|一直|一定|一个|万一|统一|唯一|第一次|千万|三明治|四川|八卦|九寨|百度|万能|一种|哪一|一步一步|一步步|逐一|一模一样|一一"
 )
 _DIRECTION = re.compile(
     "从(.+?)(?:到|去|至|飞|往|开往|转|换|翻译成|变成|转换成|转成)(.+?)(?:[的要怎多有需?？,，。]|$)|(.+?)(?:比|打败|转成|转换成|转换为|换成|换算成|翻译成|兑换?)(.+?)(?:[的要怎多有需高大好快?？,，。]|$)"
@@ -131,7 +131,7 @@ def reason_apart(one: str, other: str) -> str | None:
 
 
 def _units(text: str) -> set[str]:
-    after_numbers = re.findall(r"[\d零一二三四五六七八九十百千万两]\s*(\D{1,3})", text)
+    after_numbers = re.findall(r"[\d零一二三四五六七八九十百千万两]\s*(\D{1,3})", _NOT_NUMBERS.sub(" ", text))
     return {unit for unit in _UNITS if any(found.startswith(unit) for found in after_numbers)}
 
 
@@ -178,8 +178,14 @@ def _asks(text: str) -> str:
 
 
 def content_alike(one: str, other: str) -> bool:
-    """Whether hardly any content is in only one of the texts: pairs of characters, by Dice's measure."""
+    """Whether hardly any content is in only one of the texts: pairs of characters, by Dice's measure.
+
+    Two characters are a word, so as many that only one text has are content of its own, in texts of up to 20.
+    """
     mine, theirs = content_of(one), content_of(other)
+    allowed = max(1.0, 0.1 * min(len(mine), len(theirs)))
+    if len(set(mine) - set(theirs)) > allowed or len(set(theirs) - set(mine)) > allowed:
+        return False
     return _dice(_grams(mine), _grams(theirs)) >= _LEAST_ALIKE
 
 

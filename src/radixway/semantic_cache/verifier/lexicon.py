@@ -14,7 +14,7 @@ FILLER = frozenset(
     a an the this that these those there here it its they them their we us our i me my mine you your u he she his her
     him is are was were be been being am do does did done doing have has had having will would shall should can could
     may might must to of in on at for with about into as by and or but so if then than very really just actually
-    basically exactly simply also too please kindly tell explain describe know understand let what which who whom
+    basically exactly simply also too please kindly tell explain describe know understand let define what which who whom
     whose when where why how any some someone anyone anybody somebody something anything one ones thing things
     get gets got getting make makes made making go goes going use uses used using give gives given take
     way ways best good better well possible possibly like want need able help quick quickly easy easily
@@ -22,6 +22,15 @@ FILLER = frozenset(
     called name considered work works ever still even s t re ve ll d m etc
     """.split()
 ) - {"most", "many", "much", "than", "from", "better", "best", "good", "easy", "quick", "different"}
+
+NUMERALS = {
+    word: str(value)
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
+    )
+    if word != "one"
+}
+"""`one` is more often no number."""
 
 _SAME = """
     usa united-states america us-of-a
@@ -45,7 +54,12 @@ _SAME = """
     begin start
     reply answer respond
     choose select pick
-    improve enhance
+    improve enhance better
+    tall height
+    deep depth
+    wide width
+    far distance
+    old age
     reduce decrease lower lessen
     increase raise
     delete remove erase
@@ -60,7 +74,7 @@ _SAME = """
     difference distinction differ different
     benefit advantage pro
     drawback disadvantage con downside
-    important significant crucial essential
+    important significant crucial essential necessary
     famous popular well-known
     intelligent smart clever
     rich wealthy
@@ -101,7 +115,7 @@ _SAME = """
     stop quit cease
     show demonstrate prove proof
     assist help aid
-    author writer
+    author writer write wrote written
     begin-with start-with
     city town
     company firm corporation
@@ -112,7 +126,21 @@ _SAME = """
     operate run
     verify check confirm
     modify change alter edit
-    largest biggest greatest
+    largest biggest
+    greatest best
+    interesting fascinating
+    ability skill
+    entire whole
+    overcome stop
+    tv television
+    incident event
+    fiction novel
+    approach strategy
+    exam examination test
+    college university
+    funny hilarious
+    scary frightening
+    strange weird odd
     smallest tiniest
     gym fitness
     currency money cash
@@ -435,6 +463,10 @@ _OPPOSITES = """
     monarchy republic
     import export
     fiction nonfiction
+    difference similarity
+    different similar
+    different same
+    against for
     amateur professional
     beginner advanced
     beginner expert
@@ -467,7 +499,12 @@ ALIASES = tuple(
     for pattern, name in (
         (r"\bu\.s\.a?\.?(?=\W|$)|\bunited states(?: of america)?\b", "usa"),
         (r"\bu\.k\.?(?=\W|$)|\bunited kingdom\b|\bgreat britain\b", "uk"),
+        (r"\b(?:and )?why or why not\b|\bor not\b|\bwhether or not\b", " "),
         (r"\bcapital city\b", "capital"),
+        (r"\b(?:best|good|right|proper|better) ways? (?:to|of|for)\b", "way to"),
+        (r"^(?:give|write|provide|make|create)(?: me)? an? (?:summary|overview) (?:of|for)\b", "summarize"),
+        (r"^(?:give|write|provide)(?: me)? an? explanation (?:of|for)\b", "explain"),
+        (r"^(?:give|provide)(?: me)? (?:an?|the) (?:definition|meaning) of\b", "define"),
         (r"\bmachine learning\b", "ml"),
         (r"\bartificial intelligence\b", "ai"),
         (r"\blose weight\b|\bweight loss\b|\blosing weight\b", "weightloss"),
@@ -476,6 +513,7 @@ ALIASES = tuple(
         (r"\bfan base\b", "fanbase"),
         (r"\bset up\b", "setup"),
         (r"\blog in\b|\bsign in\b|\blogin\b", "login"),
+        (r"\bsquare roots?\b", "squareroot"),
         (r"\bmultiplied by\b", "times"),
         (r"\bdivided by\b", "divided"),
         (r"\badded to\b", "plus"),

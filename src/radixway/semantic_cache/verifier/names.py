@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 
+from radixway.semantic_cache.verifier.rest import spelt_alike
 from radixway.semantic_cache.verifier.stems import bare
 from radixway.semantic_cache.verifier.text import Text
 
 _CAPITALISED = re.compile(r"(?<![\w'’])(?:[A-Z][\w’'-]*[^\W_]|[A-Z])")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;\n(\"“'•-]\s*|\d\.\s)$")
+_COUNTRIES = (
+    (re.compile(r"\bUnited States(?: of America)?\b|\bU\.S\.A?\.?|\bUS\b"), "USA"),
+    (re.compile(r"\bUnited Kingdom\b|\bGreat Britain\b|\bU\.K\.?"), "UK"),
+)
+_TITLES = frozenset("mr mrs ms dr prof sir president prime minister chief king queen senator".split())
+_ROMAN = re.compile(r"[IVX]+")
 _COMMON_CAPITALS = frozenset(
     "i a an the is are what who how why when where which do does can should ok faq".split()
 )
@@ -40,11 +47,20 @@ def _missing(one: Text, other: Text) -> bool:
     initials = "".join(word[0] for word in other.words)
     for name in _names(one.raw):
         lower = name.lower()
-        if lower in words or bare(lower) in words or any(stem in words for stem in _stems_of(one, lower)):
+        if (
+            lower in words
+            or lower in _TITLES
+            or bare(lower) in words
+            or any(stem in words for stem in _stems_of(one, lower))
+        ):
             continue
-        if len(lower) >= 3 and (lower.replace("-", "") in joined or (name.isupper() and lower in initials)):
+        if (
+            len(lower) >= 3
+            and not _ROMAN.fullmatch(name)
+            and (lower.replace("-", "") in joined or (name.isupper() and lower in initials))
+        ):
             continue
-        if _spelt_out(one, other, lower):
+        if _spelt_out(one, other, lower) or any(spelt_alike(lower, word) for word in other.words):
             continue
         return True
     return False
@@ -56,6 +72,8 @@ def _names(raw: str) -> list[str]:
     if sum(map(str.isupper, letters)) > 0.6 * len(letters):
         return []  # everything is in capitals
     found = []
+    for pattern, name in _COUNTRIES:
+        raw = pattern.sub(name, raw)
     for match in _CAPITALISED.finditer(raw):
         name = match.group().removesuffix("'s").removesuffix("’s")
         if name.lower() in _COMMON_CAPITALS:

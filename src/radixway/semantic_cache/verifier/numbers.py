@@ -31,6 +31,14 @@ _ARITHMETIC = re.compile(
 )
 _JOINED = re.compile(r"(?<=\d)(?=[a-zA-Z°%])|(?<=[a-zA-Z$€£¥×*+÷=^(])(?=\d)")
 
+_OPERATOR = re.compile(
+    r"(?<=[\w)])\s*([+*/^×÷−-])\s*(?=[\d(])(?<![a-z]{2}-)|(?<=[\w)]) (plus|minus|times|multiplied by|divided by|x|over|mod|to the power of) (?=[\w(])"
+)
+_SPELLINGS = {"plus": "+", "minus": "-", "−": "-", "times": "*", "×": "*", "x": "*", "multiplied by": "*",
+              "divided by": "/", "over": "/", "÷": "/", "to the power of": "^"}  # fmt: skip
+_ROMAN = re.compile(r"\b(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})\b")
+_ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
+
 _UNITS = {
     name: unit
     for unit, names in {
@@ -61,13 +69,15 @@ def differ(one: Text, other: Text) -> bool:
         return True
     if mine != theirs and (_ARITHMETIC.search(one.raw) or _ARITHMETIC.search(other.raw)):
         return True
+    if _operators(one.raw) != _operators(other.raw):
+        return True
     return _units(one) != _units(other)
 
 
 def _values(raw: str) -> list[float]:
     """Every number, in order. `one` and `first` are not among them: they are more often no quantity."""
     text = _JOINED.sub(" ", raw.lower())
-    values: list[float] = []
+    values = _roman(raw)
     last = ""
     for found in _NUMBER.finditer(text):
         token = found.group()
@@ -89,6 +99,22 @@ def _values(raw: str) -> list[float]:
             last = ""
             continue
         last = "tens" if token in _TENS else "number"
+    return values
+
+
+def _operators(raw: str) -> list[str]:
+    """What is computed, in any spelling; only where it stands between operands of a formula."""
+    found = (match.group(1) or match.group(2) for match in _OPERATOR.finditer(raw.lower()))
+    return sorted(_SPELLINGS.get(name.strip(), name.strip()) for name in found)
+
+
+def _roman(raw: str) -> list[float]:
+    """Roman numerals of two letters or more, in capitals: `Henry VIII`, `World War II`."""
+    values = []
+    for word in filter(None, _ROMAN.findall(raw)):
+        digits = [_ROMAN_DIGITS[c] for c in word]
+        pairs = zip(digits, [*digits[1:], 0], strict=True)
+        values.append(float(sum(-one if one < after else one for one, after in pairs)))
     return values
 
 

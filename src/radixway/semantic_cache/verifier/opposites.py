@@ -12,4 +12,11 @@ def differ(one: Text, other: Text) -> bool:
     mine = {*one.stems, *one.words, *map(bare, one.words)}
     theirs = {*other.stems, *other.words, *map(bare, other.words)}
     only_mine, only_theirs = mine - theirs, theirs - mine
+    if _halved(mine, only_mine) or _halved(theirs, only_theirs):
+        return True
     return any((word, opposite) in OPPOSITES for word in only_mine for opposite in only_theirs)
+
+
+def _halved(words: set[str], only: set[str]) -> bool:
+    """One text speaks of both, the other of one: `pros and cons` and `pros`."""
+    return any((word, opposite) in OPPOSITES for word in only for opposite in words)

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.lexicon import ALIASES, FILLER, SYNONYMS
+from radixway.semantic_cache.verifier.lexicon import ALIASES, FILLER, NUMERALS, SYNONYMS
 from radixway.semantic_cache.verifier.stems import bare
 
 _CONTRACTIONS = (
@@ -21,7 +21,8 @@ _CONTRACTIONS = (
     (re.compile(r"\bcannot\b", re.I), "can not"),
     (re.compile(r"['’](s|re|ve|ll|d|m)\b", re.I), ""),
 )
-_WORD = re.compile(r"[^\W_]+(?:[-'’.&+#/][^\W_]+)*[+#]*|[$€£¥%°]")
+_UNITED_STATES = re.compile(r"\bUS\b(?!\$)")
+_WORD = re.compile(r"[^\W_]+(?:[-'’.&+#][^\W_]+)*[+#]*|[$€£¥%°]")
 _POLITE = re.compile(
     r"^(?:(?:hi|hello|hey|please|thanks|thank you|ok|okay|so|well|um|also)\b[\s,.!]*)*"
     r"(?:(?:can|could|would|will) (?:you|u|someone|anyone|anybody) (?:please |kindly )?"
@@ -53,7 +54,7 @@ def read(raw: str) -> Text:
     text = _POLITE.sub("", text, count=1) or text
     for pattern, replacement in _CONTRACTIONS:
         text = pattern.sub(replacement, text)
-    lower = text.lower()
+    lower = _UNITED_STATES.sub("usa", text).lower()
     for alias, name in ALIASES:
         lower = alias.sub(name, lower)
     words = tuple(_WORD.findall(lower))
@@ -65,4 +66,6 @@ def read(raw: str) -> Text:
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """A word without its English endings, synonyms under one name. Crude on purpose: only compared with others."""
+    if word in NUMERALS:
+        return NUMERALS[word]
     return SYNONYMS.get(word) or SYNONYMS.get(plain := bare(word), plain)

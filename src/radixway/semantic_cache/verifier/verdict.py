@@ -10,6 +10,7 @@ from radixway.semantic_cache.verifier import (
     chinese,
     code,
     direction,
+    frame,
     language,
     names,
     negation,
@@ -40,7 +41,11 @@ _RULES: tuple[tuple[str, Callable[[Text, Text], bool]], ...] = (
     ("names", names.differ),
     ("direction", direction.differ),
     ("asking", asking.differ),
+    ("frame", frame.differ),
 )
+
+_LEAST, _FOR_UNMATCHED = 0.78, 0.20
+"""The least cosine where all content is shared, and what is asked above it where none is (docs/semantic.md)."""
 
 _SAME = Verdict(True, "same")
 
@@ -57,8 +62,9 @@ def verify(one: str, other: str, cosine: float) -> Verdict:
 
 
 def score(a: Text, b: Text, cosine: float) -> float:
+    """How far the cosine is above what their unshared content asks for; 0 is just enough."""
     rest = rest_of(a, b)
-    return cosine - (0.84 + 0.25 * rest.unmatched)
+    return cosine - (_LEAST + _FOR_UNMATCHED * rest.unmatched)
 
 
 def _verify_chinese(one: str, other: str) -> Verdict:
