@@ -1,0 +1,118 @@
+"""A text as the words and the pieces of words in it, hashed: what a sentence model of one language does not see.
+
+Hashing instead of a vocabulary (Weinberger et al. 2009) keeps what ships small and needs no look-ups: all n-grams of
+one length are hashed at once, over the array of code points.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LATIN_SIZES = (4,)
+"""Characters in a piece of a word, the space before and after it included."""
+HAN_SIZES = (1, 2, 3)
+"""Characters in a piece of Chinese: a word has one to three, and nothing stands between words."""
+
+_HAN = r"\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_RUNS = re.compile(rf"[{_HAN}]+|[^\W{_HAN}]+|[=+*/^<>{{}}\[\]()%$#\\]")
+_DIGITS = re.compile(r"\d+")
+_SPACE = 32
+_PRIME = 0x9E3779B1
+
+
+@dataclass(slots=True, frozen=True)
+class NGrams:
+    """How often each n-gram occurs: buckets ascending, each once."""
+
+    buckets: NDArray[np.int64]
+    """[n]"""
+    counts: NDArray[np.float32]
+    """[n]"""
+
+
+@dataclass(slots=True, frozen=True)
+class TextFeatures:
+    """What heads read besides the sentence vector."""
+
+    words: NGrams
+    """Words, and pairs of words."""
+    pieces: NGrams
+    """Pieces of words of 3–5 characters, pieces of Chinese of 1–3."""
+    han_share: float
+    """Of all letters and digits, how many are Chinese: 0 to 1."""
+
+
+def text_features(text: str, buckets: int) -> TextFeatures:
+    """The n-grams of `text`, case and numbers' values apart; hashed into `buckets`, a power of two, per kind."""
+    folded = _DIGITS.sub(_number, unicodedata.normalize("NFKC", text).lower())
+    runs = _RUNS.findall(folded)
+    letters = _code_points(f" {' '.join(runs)} ")
+    han = _is_han(letters)
+    visible = max(1, int(np.count_nonzero(letters != _SPACE)))
+    return TextFeatures(
+        words=_count(_word_hashes(runs), buckets),
+        pieces=_count(_piece_hashes(letters, han), buckets),
+        han_share=int(np.count_nonzero(han)) / visible,
+    )
+
+
+def _number(digits: re.Match[str]) -> str:
+    """Numbers of one length are one word: years stay apart from small counts."""
+    return "0" * min(len(digits[0]), 5)
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
+
+
+def _is_han(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Of letters that `_RUNS` let pass: everything from the CJK radicals to the ideographs but Hangul."""
+    han: NDArray[np.bool_] = (letters >= 0x2E80) & (letters <= 0xFAFF) & ~((letters >= 0xA000) & (letters < 0xF900))
+    return han
+
+
+def _word_hashes(runs: list[str]) -> NDArray[np.uint32]:
+    words = [run.encode("utf-8", "replace") for run in runs if not "\u2e80" <= run[0] <= "\ufaff"]
+    singles = [zlib.crc32(word) for word in words]
+    pairs = [zlib.crc32(second, first) for first, second in zip(singles, words[1:], strict=False)]
+    return _mix(np.array(singles + [pair ^ 0x5BD1E995 for pair in pairs], np.uint32))
+
+
+def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Hashes of all pieces that lie within one word (its surrounding spaces count to it) or within one run of Chinese."""
+    gaps = np.concatenate([[0], np.cumsum(letters == _SPACE)])
+    chinese = np.concatenate([[0], np.cumsum(han)])
+    found = []
+    hashes = np.zeros(len(letters), np.uint32)
+    for size in range(1, max(LATIN_SIZES + HAN_SIZES) + 1):
+        starts = len(letters) - size + 1
+        if starts <= 0:
+            break
+        hashes = hashes[:starts] * np.uint32(_PRIME) + letters[size - 1 :]
+        keep = np.zeros(starts, bool)
+        inside_chinese = chinese[size:] - chinese[:starts]
+        if size in HAN_SIZES:
+            keep |= inside_chinese == size
+        if size in LATIN_SIZES:
+            gap_inside = gaps[size - 1 : size - 1 + starts] - gaps[1 : 1 + starts]
+            keep |= (inside_chinese == 0) & (gap_inside == 0)
+        found.append(hashes[keep] + np.uint32(size))
+    return _mix(np.concatenate(found)) if found else np.zeros(0, np.uint32)
+
+
+def _mix(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """MurmurHash3's finaliser: spreads what differs in few bits over all of them."""
+    hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return hashes ^ (hashes >> np.uint32(16))
+
+
+def _count(hashes: NDArray[np.uint32], buckets: int) -> NGrams:
+    found, counts = np.unique((hashes & np.uint32(buckets - 1)).astype(np.int64), return_counts=True)
+    return NGrams(found, counts.astype(np.float32))

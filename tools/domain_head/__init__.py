@@ -1,0 +1,1 @@
+"""How the domain head that ships is trained and measured; the command is tools/train_domain_head.py."""
