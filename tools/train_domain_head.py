@@ -3,9 +3,10 @@
     python tools/train_domain_head.py train [--data ../shared/data/semantic] [--out FILE]
     python tools/train_domain_head.py evaluate [--head FILE] [--json FILE] [--confusion]
 
-Needs radixway[semantic], scikit-learn and the labelled data that docs/semantic.md names; one core, some minutes for the
-vectors (kept in --cache) and some for the tables. No row that `evaluate` reads is ever trained on: a fifth of the exam
-questions, near-duplicates kept together, and prompts whose topics occur nowhere among those written for training.
+Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some minutes for the
+vectors (kept in --cache) and some for the tables. No row that `evaluate` reads is ever trained on: a fifth
+of the exam questions, near-duplicates kept together, and prompts whose topics do not occur under their
+label in what was written for training.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+
 from domain_head.fit import BUCKETS, Choices, fit
 from domain_head.groups import near_duplicates
 from domain_head.rows import (
@@ -31,7 +33,6 @@ from domain_head.rows import (
     written_prompts,
 )
 from domain_head.vectors import Vectors, read_vectors
-
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, Encoding, load_encoder
 from radixway.encoders.heads import Head
@@ -149,7 +150,9 @@ def _encoding(text: str, vectors: Vectors) -> Encoding:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("command", choices=["train", "evaluate"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
     parser.add_argument("--cache", type=Path, default=Path("build/domain_vectors.npz"))

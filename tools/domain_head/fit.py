@@ -30,7 +30,7 @@ class Choices:
 
 
 def fit(rows: list[Row], calibration: list[Row], vectors: Vectors | None, choices: Choices) -> Table:
-    """A table from `rows`, its temperature from `calibration`; the vector is read where `vectors` are given."""
+    """A table from `rows`, its temperature from `calibration`; it reads vectors where there are some."""
     counts = _counts(rows)
     seen = np.bincount(counts.indices, minlength=2 * BUCKETS)
     rarity = np.where(seen > 0, np.log((1 + len(rows)) / (1 + seen)) + 1, 0).astype(np.float16)
@@ -55,7 +55,10 @@ def _calibrated(table: Table, rows: list[Row], vectors: Vectors | None) -> Table
     """With the temperature at which `rows` are likeliest (Guo et al. 2017)."""
     nothing = np.zeros(0 if table.vector is None else table.vector.shape[0], np.float32)
     logits = np.stack(
-        [table.logits(text_features(row.text, BUCKETS), vectors[row.text] if vectors else nothing) for row in rows]
+        [
+            table.logits(text_features(row.text, BUCKETS), vectors[row.text] if vectors else nothing)
+            for row in rows
+        ]
     )
     targets = _targets(rows)
 

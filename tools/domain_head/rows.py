@@ -32,16 +32,86 @@ FORMS_PER_TOPIC = 2
 MOST_MORAL_SCENARIOS = 120  # 624 of MMLU's rows are one sentence with two stories put into it
 
 _OTHER_INTENTS = frozenset(
-    "alarm calendar calendar_update cancel_reservation car_rental carry_on change_ai_name change_language change_speed"
-    " confirm_reservation cook_time date directions distance do_you_have_pets exchange_rate find_phone flight_status"
-    " flip_coin food_last fun_fact gas gas_type goodbye greeting how_busy how_old_are_you ingredient_substitution"
-    " ingredients_list international_visa jump_start lost_luggage make_call maybe meal_suggestion"
-    " measurement_conversion meeting_schedule mpg next_holiday next_song no oil_change_how order_status play_music"
-    " plug_type recipe reminder repeat restaurant_reservation restaurant_reviews restaurant_suggestion"
-    " schedule_maintenance shopping_list smart_home spelling tell_joke text thank_you time timer timezone tire_change"
-    " todo_list traffic translate travel_alert travel_notification travel_suggestion uber weather"
-    " what_are_your_hobbies what_can_i_ask_you what_is_your_name what_song where_are_you_from who_made_you"
-    " whisper_mode yes".split()
+    [
+        "alarm",
+        "calendar",
+        "calendar_update",
+        "cancel_reservation",
+        "car_rental",
+        "carry_on",
+        "change_ai_name",
+        "change_language",
+        "change_speed",
+        "confirm_reservation",
+        "cook_time",
+        "date",
+        "directions",
+        "distance",
+        "do_you_have_pets",
+        "exchange_rate",
+        "find_phone",
+        "flight_status",
+        "flip_coin",
+        "food_last",
+        "fun_fact",
+        "gas",
+        "gas_type",
+        "goodbye",
+        "greeting",
+        "how_busy",
+        "how_old_are_you",
+        "ingredient_substitution",
+        "ingredients_list",
+        "international_visa",
+        "jump_start",
+        "lost_luggage",
+        "make_call",
+        "maybe",
+        "meal_suggestion",
+        "measurement_conversion",
+        "meeting_schedule",
+        "mpg",
+        "next_holiday",
+        "next_song",
+        "no",
+        "oil_change_how",
+        "order_status",
+        "play_music",
+        "plug_type",
+        "recipe",
+        "reminder",
+        "repeat",
+        "restaurant_reservation",
+        "restaurant_reviews",
+        "restaurant_suggestion",
+        "schedule_maintenance",
+        "shopping_list",
+        "smart_home",
+        "spelling",
+        "tell_joke",
+        "text",
+        "thank_you",
+        "time",
+        "timer",
+        "timezone",
+        "tire_change",
+        "todo_list",
+        "traffic",
+        "translate",
+        "travel_alert",
+        "travel_notification",
+        "travel_suggestion",
+        "uber",
+        "weather",
+        "what_are_your_hobbies",
+        "what_can_i_ask_you",
+        "what_is_your_name",
+        "what_song",
+        "where_are_you_from",
+        "who_made_you",
+        "whisper_mode",
+        "yes",
+    ]
 )
 _CLINC_ROWS = 500
 
@@ -59,7 +129,10 @@ class Row:
 
 def exam_rows(data: Path) -> list[Row]:
     """English exam questions: MMLU-Pro and MMLU."""
-    pro = [Row(r["question"], r["category"], "mmlu_pro") for r in _json_lines(data / "domain/mmlu_pro_test.jsonl.gz")]
+    pro = [
+        Row(r["question"], r["category"], "mmlu_pro")
+        for r in _json_lines(data / "domain/mmlu_pro_test.jsonl.gz")
+    ]
     mmlu, scenarios = [], 0
     for r in _json_lines(data / "routing/routellm_mmlu_correctness.jsonl.gz"):
         scenarios += r["subject"] == "moral_scenarios"
@@ -70,14 +143,21 @@ def exam_rows(data: Path) -> list[Row]:
 
 def chinese_exam_rows(data: Path) -> list[Row]:
     """Chinese exam questions: GAOKAO-Bench and AGIEval, seven of the labels."""
-    gaokao = [Row(r["question"], r["category"], "gaokao") for r in _json_lines(data / "domain/zh_gaokao_bench.jsonl.gz")]
-    agieval = [Row(r["question"], r["category"], "agieval") for r in _json_lines(data / "domain/zh_agieval.jsonl.gz")]
+    gaokao = [
+        Row(r["question"], r["category"], "gaokao")
+        for r in _json_lines(data / "domain/zh_gaokao_bench.jsonl.gz")
+    ]
+    agieval = [
+        Row(r["question"], r["category"], "agieval") for r in _json_lines(data / "domain/zh_agieval.jsonl.gz")
+    ]
     return gaokao + agieval
 
 
 def assistant_rows(data: Path) -> list[Row]:
     """What people ask of a phone's assistant, from CLINC150: all of it `other`."""
-    texts = [r["text"] for r in _json_lines(data / "routing/clinc150.jsonl.gz") if r["intent"] in _OTHER_INTENTS]
+    texts = [
+        r["text"] for r in _json_lines(data / "routing/clinc150.jsonl.gz") if r["intent"] in _OTHER_INTENTS
+    ]
     held_out = [topic.lower() for topic, row in held_out_prompts() if row.label == "other"]
     texts = [text for text in texts if not any(occurs(topic, text) for topic in held_out)]
     chosen = random.Random(5).sample(sorted(set(texts)), min(_CLINC_ROWS, len(texts)))
@@ -88,9 +168,13 @@ def written_prompts() -> list[Row]:
     """Everyday prompts written for training, and topics put into forms of questions."""
     rows = []
     for language in ("en", "zh"):
-        rows += [Row(text, label, f"prompts_{language}") for label, text in _sections(f"training_{language}.txt")]
+        rows += [
+            Row(text, label, f"prompts_{language}") for label, text in _sections(f"training_{language}.txt")
+        ]
         rows += _topics_in_forms(language)
-    return rows + [Row(word, label, "words_zh") for label, line in _sections("words_zh.txt") for word in line.split()]
+    return rows + [
+        Row(word, label, "words_zh") for label, line in _sections("words_zh.txt") for word in line.split()
+    ]
 
 
 def held_out_prompts() -> list[tuple[str, Row]]:
@@ -143,7 +227,9 @@ def _topics_in_forms(language: str) -> list[Row]:
 
 def _topics(language: str) -> list[tuple[str, str]]:
     lines = _sections(f"topics_{language}.txt")
-    return [(label, topic.strip()) for label, line in lines for topic in re.split("[;；]", line) if topic.strip()]
+    return [
+        (label, topic.strip()) for label, line in lines for topic in re.split("[;；]", line) if topic.strip()
+    ]
 
 
 def _prompts_with_topics(stem: str, source: str) -> list[tuple[str, Row]]:

@@ -85,7 +85,7 @@ class DomainHead:
 
     @classmethod
     def load(cls, path: Path, encoder: Encoder) -> DomainHead:
-        """Raises EncoderError for a file that is no domain head, or was trained with other weights than `encoder`'s."""
+        """Raises EncoderError for no domain head, or one trained with other weights than `encoder`'s."""
         head = Head.load(path, kind="domain")
         head.check(encoder)
         return cls(head)

@@ -1,7 +1,7 @@
-"""A text as the words and the pieces of words in it, hashed: what a sentence model of one language does not see.
+"""A text as its words and pieces of words, hashed: what a sentence model of one language does not see.
 
-Hashing instead of a vocabulary (Weinberger et al. 2009) keeps what ships small and needs no look-ups: all n-grams of
-one length are hashed at once, over the array of code points.
+Hashing instead of a vocabulary (Weinberger et al. 2009) keeps what ships small and needs no look-ups: all
+n-grams of one length are hashed at once, over the array of code points.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TextFeatures:
 
 
 def text_features(text: str, buckets: int) -> TextFeatures:
-    """The n-grams of `text`, case and numbers' values apart; hashed into `buckets`, a power of two, per kind."""
+    """The n-grams of `text`, case and numbers' values apart; hashed into `buckets` (2ⁿ) per kind."""
     folded = _DIGITS.sub(_number, unicodedata.normalize("NFKC", text).lower())
     runs = _RUNS.findall(folded)
     letters = _code_points(f" {' '.join(runs)} ")
@@ -73,7 +73,9 @@ def _code_points(text: str) -> NDArray[np.uint32]:
 
 def _is_han(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Of letters that `_RUNS` let pass: everything from the CJK radicals to the ideographs but Hangul."""
-    han: NDArray[np.bool_] = (letters >= 0x2E80) & (letters <= 0xFAFF) & ~((letters >= 0xA000) & (letters < 0xF900))
+    han: NDArray[np.bool_] = (
+        (letters >= 0x2E80) & (letters <= 0xFAFF) & ~((letters >= 0xA000) & (letters < 0xF900))
+    )
     return han
 
 
@@ -85,7 +87,7 @@ def _word_hashes(runs: list[str]) -> NDArray[np.uint32]:
 
 
 def _piece_hashes(letters: NDArray[np.uint32], han: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Hashes of all pieces that lie within one word (its surrounding spaces count to it) or within one run of Chinese."""
+    """Hashes of all pieces within one word, the spaces around it included, or within one run of Chinese."""
     gaps = np.concatenate([[0], np.cumsum(letters == _SPACE)])
     chinese = np.concatenate([[0], np.cumsum(han)])
     found = []

@@ -21,7 +21,7 @@ class Scores:
     top2: float
     """Share of rows whose label is among the two likeliest."""
     calibration_error: float
-    """Expected calibration error: mean distance of confidence and accuracy over `BINS` bins, weighted by rows."""
+    """Expected: mean distance of confidence and accuracy over `BINS` bins, weighted by rows."""
     recall: dict[str, float]
     """Share of a label's rows that were found."""
     precision: dict[str, float]
@@ -58,6 +58,8 @@ def _likeliest(reading: Reading, count: int) -> list[str]:
 def _calibration_error(pairs: list[tuple[str, Reading]]) -> float:
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
     for label, reading in pairs:
-        bins[min(int(reading.confidence * BINS), BINS - 1)].append((reading.confidence, label == reading.label))
+        bins[min(int(reading.confidence * BINS), BINS - 1)].append(
+            (reading.confidence, label == reading.label)
+        )
     gaps = (abs(sum(confidence - right for confidence, right in each)) for each in bins)
     return sum(gaps) / len(pairs)
