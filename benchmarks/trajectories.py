@@ -199,13 +199,15 @@ def show(work: Workload, figures: dict[str, dict[str, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time finding and storing of trajectories.")
     parser.add_argument("--quick", action="store_true", help="the largest workload only, once, and sampled")
+    parser.add_argument("--rounds", type=int, help="3, or 1 with --quick")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options = parser.parse_args()
 
     if options.quick:
-        works, rounds = [Workload(8000, 3, 4, one_in=20)], 1
+        works = [Workload(8000, 3, 4, one_in=20)]
     else:
-        works, rounds = [*(Workload(2000, 8, size) for size in (1, 4, 8)), Workload(8000, 3, 4)], 3
+        works = [*(Workload(2000, 8, size) for size in (1, 4, 8)), Workload(8000, 3, 4)]
+    rounds = options.rounds or (1 if options.quick else 3)
     results: dict[str, dict[str, dict[str, float]]] = {}
     for work in works:
         results[work.name] = measure_side_by_side(work, rounds)

@@ -45,13 +45,17 @@ def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> 
     pieces = list(map(decoder.token_bytes.__getitem__, ids))
     if first and pieces and pieces[0].startswith(b" ") and not text.startswith(b" "):
         pieces[0] = pieces[0][1:]
-    try:
-        widths = bytes(map(len, pieces))
-    except ValueError:  # more than a byte can say
-        return None
     if b"".join(pieces) == text:
-        return Aligned(text, widths, [])
-    return _with_gaps(text, ids, pieces, decoder.special_ids) or _with_replacements(text, pieces)
+        return _aligned(pieces, [])
+    special_ids = decoder.special_ids
+    return _with_gaps(text, ids, [*pieces], special_ids) or _with_replacements(text, ids, pieces, special_ids)
+
+
+def _aligned(pieces: list[bytes], hidden: list[int]) -> Aligned | None:
+    try:
+        return Aligned(b"".join(pieces), bytes(map(len, pieces)), hidden)
+    except ValueError:  # a token has more bytes than a byte can say
+        return None
 
 
 def _with_gaps(
@@ -71,13 +75,29 @@ def _with_gaps(
             break
         else:
             return None
-    return Aligned(b"".join(pieces), bytes(map(len, pieces)), hidden) if at == len(text) else None
+    return _aligned(pieces, hidden) if at == len(text) else None
 
 
-def _with_replacements(text: bytes, pieces: list[bytes]) -> Aligned | None:
-    """Where bytes that are no characters are shown as U+FFFD."""
+def _with_replacements(
+    text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
+) -> Aligned | None:
+    """Where bytes that are no characters are shown as U+FFFD; special tokens may be left out all the same."""
     decoder = _incremental("replace")
-    shown = [decoder.decode(piece).encode() for piece in pieces]
-    if pieces:
-        shown[-1] += decoder.decode(b"", final=True).encode()
-    return Aligned(text, bytes(map(len, shown)), []) if b"".join(shown) == text else None
+    at, hidden, cut, last = 0, [], [], 0
+    for place, piece in enumerate(pieces):
+        before = decoder.getstate()
+        shown = decoder.decode(piece).encode()
+        if text.startswith(shown, at):
+            at, last = at + len(shown), place
+            cut.append(shown)
+        elif ids[place] in special_ids:
+            decoder.setstate(before)
+            hidden.append(place)
+            cut.append(piece)
+        else:
+            return None
+    rest = decoder.decode(b"", final=True).encode()
+    if not cut or text[at:] != rest:
+        return None
+    cut[last] += rest
+    return _aligned(cut, hidden)

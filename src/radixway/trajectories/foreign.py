@@ -78,6 +78,6 @@ class _DecodedSingly(dict[int, bytes]):
         try:
             text = str(self._tokenizer.decode([token_id]))
         except (KeyError, IndexError, ValueError, OverflowError, TypeError):
-            text = ""
+            return b""
         piece = self[token_id] = text.encode("utf-8", "surrogatepass")
         return piece

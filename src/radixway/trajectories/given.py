@@ -198,7 +198,7 @@ def _packed_logprobs(logprobs: Sequence[float] | None, count: int) -> bytes:
         try:
             packed = struct.pack(f"{len(logprobs)}f", *logprobs)  # a third of what array("f", …) takes
         except (struct.error, OverflowError) as error:
-            raise ValueError(f"log-probabilities must be numbers that fit 32 bits: {error}") from None
+            raise ValueError(f"log-probabilities must be numbers: {error}") from None
     if len(packed) != 4 * count:
         raise ValueError(f"{count} tokens have {len(logprobs)} log-probabilities")
     return packed
