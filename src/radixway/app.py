@@ -112,7 +112,8 @@ class Gateway:
             self._middlewares.insert(0, self.recorder)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
-        self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of)
+        memory = None if self.recorder is None else self.recorder.tries.memory
+        self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of, memory=memory)
         self._agents: AgentCalls | None = None
         self.load_sync: LoadSync | None = None
         """While it runs, and if there are to be several gateways."""

@@ -4,10 +4,11 @@ A radix tree of tokens that is found by text, and the sessions of agents that kn
 """
 
 from radixway.trajectories.abort import ResumeAborted
+from radixway.trajectories.memory import Memory, StoreFull
 from radixway.trajectories.recording import RadixTreeMiddleware
 from radixway.trajectories.records import Label, Trajectory, Version
 from radixway.trajectories.retrieval import Retrieval, Retrieved
-from radixway.trajectories.store import Found, Hold, StoreFull, TrajectoryStore
+from radixway.trajectories.store import Found, Hold, TrajectoryStore
 from radixway.trajectories.trie import MatchResult, StringRadixTrie
 from radixway.trajectories.tries import Tries
 
@@ -16,6 +17,7 @@ __all__ = [
     "Hold",
     "Label",
     "MatchResult",
+    "Memory",
     "RadixTreeMiddleware",
     "ResumeAborted",
     "Retrieval",

@@ -18,10 +18,11 @@ import msgspec
 from radixway.pipeline import Chunks, Next, Reply, Request, Services
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.given import Given
+from radixway.trajectories.memory import StoreFull
 from radixway.trajectories.records import Label, join_spans
 from radixway.trajectories.replies import LastWords, Sampled, SeveralLastWords, Unusable, read_answers
 from radixway.trajectories.retrieval import what_stays
-from radixway.trajectories.store import Hold, StoreFull, TrajectoryStore
+from radixway.trajectories.store import Hold, TrajectoryStore
 from radixway.trajectories.tries import Tries
 
 _SHORT = 4096

@@ -10,6 +10,7 @@ from radixway.radix import Match, RadixTree, Root
 from radixway.trajectories.alignment import Decoder
 from radixway.trajectories.given import Given, PackedIds
 from radixway.trajectories.laying import Stretch, stretch
+from radixway.trajectories.memory import Memory, StoreFull
 from radixway.trajectories.reading import behind_hidden, read, read_ids
 from radixway.trajectories.records import Trajectory, Version
 from radixway.trajectories.run import PER_NODE, Run
@@ -20,10 +21,6 @@ from radixway.trajectories.ways import Ways
 
 _LONGEST_EDGE = 8192
 """Strides up to which an edge grows when its conversation goes on, rather than getting a child."""
-
-
-class StoreFull(Exception):
-    """Everything in the store is held, so nothing can make room."""
 
 
 @dataclass(slots=True)
@@ -60,7 +57,8 @@ class TrajectoryStore:
 
     `decoder` says what tokens stand for; without one, or where tokens do not spell the text, a stretch can be
     found by its whole text only. At most `max_bytes` of memory and `max_tokens` tokens are used: what was
-    used least recently goes first, from the ends of conversations, and never what is held.
+    used least recently goes first, from the ends of conversations, and never what is held. Stores that are
+    given one `memory` keep its bound together.
     """
 
     def __init__(
@@ -69,9 +67,10 @@ class TrajectoryStore:
         *,
         max_bytes: int | None = None,
         max_tokens: int | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.decoder = decoder
-        self.max_bytes = max_bytes
+        self.memory = Memory(max_bytes) if memory is None else memory
         self.max_tokens = max_tokens
         self.tokens = 0
         """Tokens in the store."""
@@ -83,6 +82,7 @@ class TrajectoryStore:
         self._ways = Ways()
         self._latest: tuple[Hashable, Given, Reached] | None = None
         """What was inserted last and where it ends: it may well go on."""
+        self.memory.join(self)
 
     @property
     def nodes(self) -> int:
@@ -93,6 +93,11 @@ class TrajectoryStore:
     def nbytes(self) -> int:
         """Memory used, as far as it is counted: all but what depends on the vocabulary."""
         return self._run_bytes + PER_NODE * len(self._tree)
+
+    @property
+    def evictable(self) -> int:
+        """Tokens, and chunks of text, that nobody holds."""
+        return self._tree.evictable_size
 
     @property
     def held(self) -> int:
@@ -197,6 +202,10 @@ class TrajectoryStore:
             node.payload.ends_for(session)
         return Hold(node, hold.tokens + len(given.ids))
 
+    def evict(self, strides: int) -> None:
+        """Let go of so many tokens, or chunks of text, or of all that nobody holds."""
+        self._forget(self._tree.evict(strides))
+
     def collect(self, current: Version, k: int) -> int:
         """Remove what no weights newer than `k` versions before `current` have used; how many nodes went.
 
@@ -256,7 +265,8 @@ class TrajectoryStore:
         assert tokens == self.tokens, f"{self.tokens} tokens were counted, {tokens} are there"
         assert total <= self._run_bytes, f"{self._run_bytes} bytes were counted, {total} are there"
         if not self._tree.locked_size:
-            assert self.max_bytes is None or self.nbytes <= self.max_bytes, "too many bytes are used"
+            bound = self.memory.max_bytes
+            assert bound is None or self.nbytes <= bound, "too many bytes are used"
             assert self.max_tokens is None or self.tokens <= self.max_tokens, "there are too many tokens"
 
     def _root(self, namespace: Hashable) -> Reached:
@@ -337,18 +347,11 @@ class TrajectoryStore:
 
     def _make_room(self, tokens: int, size: int) -> None:
         """Evict until so much more fits. Raises StoreFull if what is held leaves no room."""
-        while True:
-            over = 0
-            if self.max_tokens is not None:
-                over = self.tokens + tokens - self.max_tokens
-            if self.max_bytes is not None and self.nbytes + size > self.max_bytes:
-                over = max(over, (self.nbytes + size - self.max_bytes) // 16 + 1)
-            if over <= 0:
-                return
-            freed = self._tree.evict(over)
-            if not freed:
+        while self.max_tokens is not None and (over := self.tokens + tokens - self.max_tokens) > 0:
+            if not self.evictable:
                 raise StoreFull("all that is stored is held: collect sessions, or give the store more room")
-            self._forget(freed)
+            self.evict(over)
+        self.memory.make_room(size)
 
     def _forget(self, runs: list[Run]) -> None:
         self.tokens -= sum(run.tokens for run in runs)

@@ -10,9 +10,10 @@ from typing import Any
 
 from radixway.trajectories.foreign import Encoder, adopt
 from radixway.trajectories.given import Given
+from radixway.trajectories.memory import Memory, StoreFull
 from radixway.trajectories.records import Label, Spans, Trajectory, Version, spans_of
 from radixway.trajectories.retrieval import Retrieval, Retrieved
-from radixway.trajectories.store import Found, StoreFull, TrajectoryStore
+from radixway.trajectories.store import Found, TrajectoryStore
 
 
 class MatchResult:
@@ -68,6 +69,7 @@ class StringRadixTrie:
         verbose: bool = False,
         *,
         max_bytes: int | None = None,
+        memory: Memory | None = None,
     ) -> None:
         for name, value in (("max_cache_size", max_cache_size), ("max_bytes", max_bytes)):
             if value is not None and value < 1:
@@ -80,7 +82,9 @@ class StringRadixTrie:
         self.cache_hits = 0
         self.cache_misses = 0
         self.encoder: Encoder | None = None if tokenizer is None else adopt(tokenizer)
-        self.store = TrajectoryStore(self.encoder, max_bytes=max_bytes, max_tokens=max_cache_size)
+        self.store = TrajectoryStore(
+            self.encoder, max_bytes=max_bytes, max_tokens=max_cache_size, memory=memory
+        )
         self._lock = RLock()
 
     @property
@@ -204,7 +208,7 @@ class StringRadixTrie:
                 "cur_cache_size": self.store.tokens,
                 "max_cache_size": self.store.max_tokens,
                 "cache_size_mb": self.store.nbytes / 2**20,
-                "max_bytes": self.store.max_bytes,
+                "max_bytes": self.store.memory.max_bytes,
                 "gc_threshold_k": self.gc_threshold_k,
             }
 

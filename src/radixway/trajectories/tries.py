@@ -7,13 +7,14 @@ from typing import Any
 
 from radixway.config import TrajectoriesSection
 from radixway.pipeline import TokenizerOf
+from radixway.trajectories.memory import Memory
 from radixway.trajectories.trie import StringRadixTrie
 
 _MOST_MODELS = 64
 
 
 class Tries:
-    """Finds a model's trie, made when it is first asked for. Each keeps to `max_bytes` by itself.
+    """Finds a model's trie, made when it is first asked for. All keep to `max_bytes` together.
 
     There are 64 at most, for under one tokenizer for all models any name is one: an empty one goes first,
     else the one used longest ago.
@@ -21,6 +22,7 @@ class Tries:
 
     def __init__(self, section: TrajectoriesSection, tokenizer_of: TokenizerOf) -> None:
         self._section = section
+        self.memory = Memory(section.max_bytes)
         self._tokenizer_of = tokenizer_of
         self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
         """The one used longest ago first."""
@@ -34,7 +36,7 @@ class Tries:
                 self._section.max_cache_size,
                 self._section.gc_threshold_k,
                 tokenizer,
-                max_bytes=self._section.max_bytes,
+                memory=self.memory,
             )
         self._tries.move_to_end(name)
         if len(self._tries) > _MOST_MODELS:

@@ -23,7 +23,7 @@ from radixway.surfaces.agents.errors import (
     SessionNotFound,
 )
 from radixway.surfaces.agents.speaking import Speaking
-from radixway.trajectories import StoreFull, TrajectoryStore
+from radixway.trajectories import Memory, StoreFull, TrajectoryStore
 from radixway.trajectories.replies import Sampled
 from radixway.trajectories.sessions import (
     Archive,
@@ -52,13 +52,17 @@ class SessionKeeper:
     """All sessions of a gateway. Its methods are the event loop's; the file has a thread of its own."""
 
     def __init__(
-        self, section: TrajectoriesSection, tokenizer_of: TokenizerOf, clock: Callable[[], float] = time.time
+        self,
+        section: TrajectoriesSection,
+        tokenizer_of: TokenizerOf,
+        clock: Callable[[], float] = time.time,
+        memory: Memory | None = None,
     ) -> None:
         self._section = section.sessions
         self._tokenizer_of = tokenizer_of
         self.clock = clock
         self.book = SessionBook(
-            TrajectoryStore(max_bytes=section.max_bytes),
+            TrajectoryStore(max_bytes=section.max_bytes, memory=memory),
             most=self._section.most,
             idle_s=self._section.idle_s,
             keeps_collected=self._section.path is not None,

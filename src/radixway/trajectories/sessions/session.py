@@ -9,6 +9,7 @@ from math import isnan
 from typing import Any, Literal
 
 from radixway.trajectories.given import Given
+from radixway.trajectories.memory import StoreFull
 from radixway.trajectories.records import Label, Spans, Version, join_spans
 from radixway.trajectories.replies import Sampled
 from radixway.trajectories.sessions.call import Call, Finish, Message, Stretch, Turn
@@ -111,6 +112,7 @@ class Session:
         stretch = _stretch(sampled.ids, sampled.logprobs, sampled.spans, token_bytes)
         self.turns.discard(turn)
         hold = self._extend(turn.hold, stretch, sampled.version)
+        self._claim(sampled.experts, hold)
         missing = any(map(isnan, sampled.logprobs))
         call = Call(
             call_id,
@@ -142,10 +144,12 @@ class Session:
         (self.roots if call.parent is None else call.parent.children).remove(call)
         self.store.release(call.hold)
         call.hold = None
+        self._give_back(call)
 
     def restore(self, call: Call, added: Stretch) -> None:
         """Take back a call from the archive, after the one it hangs on. Raises StoreFull."""
         call.hold = self._lay(call.parent.hold if call.parent is not None else None, call.model, added)
+        self._claim(call.experts, call.hold)
         self._add(call)
 
     def release(self) -> None:
@@ -154,6 +158,7 @@ class Session:
             if call.hold is not None:
                 self.store.release(call.hold)
                 call.hold = None
+                self._give_back(call)
         self.store.forget_session(self.id)
 
     def forget_calls(self) -> None:
@@ -173,6 +178,17 @@ class Session:
             assert call.hold is None or call.hold.tokens == call.end, "a call ends elsewhere than its path"
         below = sum(len(call.children) for call in self.calls.values())
         assert below + len(self.roots) == len(self.calls), "a call hangs in two places, or in none"
+
+    def _claim(self, experts: bytes | None, hold: Hold) -> None:
+        """Routed experts are larger than the tokens, and count. Raises StoreFull; `hold` is then released."""
+        try:
+            self.store.memory.claim(len(experts or b""))
+        except StoreFull:
+            self.store.release(hold)
+            raise
+
+    def _give_back(self, call: Call) -> None:
+        self.store.memory.give_back(len(call.experts or b""))
 
     def _add(self, call: Call) -> None:
         self.calls[call.id] = call

@@ -1,0 +1,70 @@
+"""A bound in bytes that several stores keep together."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from weakref import WeakSet
+
+
+class StoreFull(Exception):
+    """Everything that is stored is held, so nothing can make room."""
+
+
+class Tenant(Protocol):
+    """A store that shares the memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it uses."""
+        ...
+
+    @property
+    def evictable(self) -> int:
+        """Strides that it could let go of now."""
+        ...
+
+    def evict(self, strides: int) -> None:
+        """Let go of so many, or of what there is."""
+        ...
+
+
+class Memory:
+    """At most `max_bytes`, if that is given. The store that has most to give makes room for the others."""
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self.max_bytes = max_bytes
+        self.claimed = 0
+        """Bytes that are kept beside the stores and count as well."""
+        self._tenants: WeakSet[Tenant] = WeakSet()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes used."""
+        return self.claimed + sum(tenant.nbytes for tenant in self._tenants)
+
+    def join(self, tenant: Tenant) -> None:
+        """It counts from now on, until nobody has it any more."""
+        self._tenants.add(tenant)
+
+    def make_room(self, size: int) -> None:
+        """Evict until `size` bytes more fit. Raises StoreFull if what is held leaves no room."""
+        if self.max_bytes is None:
+            return
+        while (over := self.nbytes + size - self.max_bytes) > 0:
+            giver = max(self._tenants, key=lambda tenant: tenant.evictable)
+            if not giver.evictable:
+                raise StoreFull("all that is stored is held: collect sessions, or give more room")
+            giver.evict(over // _LEAST_PER_STRIDE + 1)
+
+    def claim(self, size: int) -> None:
+        """Count `size` bytes that are kept beside the stores, until `give_back`. Raises StoreFull."""
+        self.make_room(size)
+        self.claimed += size
+
+    def give_back(self, size: int) -> None:
+        """They are kept no more."""
+        self.claimed -= size
+
+
+_LEAST_PER_STRIDE = 16
+"""Bytes that one stride gives back, about: its key, width, log-probability and text."""
