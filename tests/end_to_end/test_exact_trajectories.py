@@ -180,11 +180,12 @@ class Rollout:
         calls = self.calls_of(body)
         first, last = calls[0], calls[-1]
         if dialogue.sure and not self.bounded and not own_tokens:
-            assert first.prompt[: len(dialogue.known)] == dialogue.known.ids, "history was not kept"
+            kept = dialogue.known.answered().ids
+            assert first.prompt[: len(kept)] == kept, "history was not kept"
         told = self.read(reply, first.prompt)
         assert told.ids == last.ids[: len(told)], "the client was told other tokens than the engine made"
         last.text = dialogue.text = text + reply["text"]
-        kept = dialogue.known if dialogue.sure and not own_tokens else Told()
+        kept = dialogue.known.answered() if dialogue.sure and not own_tokens else Told()
         told = Told(
             told.ids,
             kept.logprobs + told.logprobs[len(kept) :],

@@ -40,6 +40,10 @@ class Told:
     def first(self, count: int) -> Told:
         return Told(self.ids[:count], self.logprobs[:count], self.mask[:count], self.versions[:count])
 
+    def answered(self) -> Told:
+        """As far as the last answer goes: of a prompt alone other tokens may be made when more follows."""
+        return self.first(max((at + 1 for at, made in enumerate(self.mask) if made), default=0))
+
     def keeps(self, known: Told) -> bool:
         """Does it begin with what is `known`, each sampled token with its record?
 

@@ -99,3 +99,15 @@ async def test_a_client_that_leaves_is_told_to_the_worker_and_its_connection_is_
             await script.told.wait()
             await script.left.wait()
     assert script.aborted == ["mine"] and len(script.bodies) == attempt
+
+
+async def test_whoever_has_the_end_of_a_stream_finds_it_recorded():
+    _, second = parts(stream=True)
+    script = Script(second)
+    text = PROMPT + guide().decode(SECOND)
+    async with recording(script) as gateway:
+        async with gateway.client.post(gateway.url + "/generate", json=ASK | {"stream": True}) as response:
+            async for line in response.content:
+                if line.startswith(b"data: [DONE]"):
+                    _, told, _ = await gateway.post("/retrieve_from_text", {"text": text, "session_id": "s"})
+                    assert told["exact"]

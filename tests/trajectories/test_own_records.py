@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from radixway.trajectories import Label, StringRadixTrie, TrajectoryStore
+import pytest
+
+from radixway.trajectories import Label, StoreFull, StringRadixTrie, TrajectoryStore
 from radixway.trajectories.given import Given
 from trajectories.odd_texts import guide
 from trajectories.test_store import SPECIAL, Pieces
@@ -128,3 +130,13 @@ def test_a_session_goes_on_from_its_own_record_though_another_has_gone_on_from_i
     assert store.trajectory(store.find("abab", "mine")).logprobs.tolist()[:2] == [0, -1]
     assert store.trajectory(store.find("abaa", "mine")).logprobs.tolist()[:2] == [0, -1]
     store.check()
+
+
+def test_a_session_whose_answer_found_no_room_does_not_get_anothers():
+    store = TrajectoryStore(Pieces(), max_tokens=4)
+    record(store, "other", [0], [2], b"aab")
+    held = store.hold(store.find("aab", "other"))
+    with pytest.raises(StoreFull):
+        record(store, "mine", [0], [0, 1, 0, 1], b"aabab")
+    assert store.find("aab", "mine").ambiguous
+    store.release(held)

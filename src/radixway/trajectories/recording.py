@@ -31,6 +31,7 @@ _LONGEST = 2**22
 """Characters of text; a longer one is no model's prompt, and not worth tokenizing here."""
 _OTHER_INPUT = ("image_data", "video_data", "audio_data", "input_embeds")
 """Fields that put more before the model than the text's tokens."""
+_LAST_EVENT = b"[DONE]"
 
 
 @dataclass(slots=True)
@@ -86,17 +87,18 @@ class RadixTreeMiddleware:
     async def _begin(self, request: Request) -> Recording | None:
         body = request.body
         text, ids = body.get("text"), body.get("input_ids")
+        trie, session = await self.tries.of(request.model), self._session(request)
+        if session is not None:
+            trie.store.meet_session(session)
         if not isinstance(text, str) and not (isinstance(ids, list) and ids and isinstance(ids[0], int)):
             _note(request, "several prompts in one request")
             return None
         if any(body.get(field) for field in _OTHER_INPUT):
             _note(request, "there is more in it than text")
             return None
-        trie = await self.tries.of(request.model)
         if trie.encoder is None:
             _note(request, "the model's tokenizer is not known here (trajectories.tokenizer)")
             return None
-        session = self._session(request)
         try:
             if isinstance(text, str):
                 prompt = await self._tokens_of(text, trie.store, trie.encoder, session, trie.count)
@@ -230,7 +232,10 @@ class Recording:
 
 
 class RecordedStream:
-    """A stream that passes through; recorded when it is closed, however far it came."""
+    """A stream that passes through; recorded at its end, or when it is closed before that.
+
+    Whoever has its last bytes finds it recorded.
+    """
 
     def __init__(self, chunks: Chunks, recording: Recording, words: LastWords | SeveralLastWords) -> None:
         self._chunks = chunks
@@ -257,7 +262,7 @@ class RecordedStream:
 
     async def aclose(self) -> None:
         """Let go of the worker, and keep what came."""
-        self._recording.record(self._words.answers)
+        self._record()
         await self._chunks.aclose()
 
     def _hear(self, chunk: bytes) -> None:
@@ -265,3 +270,8 @@ class RecordedStream:
             self._words.hear(chunk)
         except Unusable:
             self._recording.drop()
+        if _LAST_EVENT in chunk[-16:]:
+            self._record()
+
+    def _record(self) -> None:
+        self._recording.record(self._words.answers)

@@ -193,6 +193,8 @@ class TrajectoryStore:
         Raises StoreFull; the path is then released.
         """
         self.versions.meet(version)
+        if session is not None:
+            self._ways.meet(session)
         node = hold.node
         if given.ids:
             node = self._lay(node, stretch(given, ends, self.decoder, first=not hold.tokens), session)
@@ -239,6 +241,10 @@ class TrajectoryStore:
         self._forget(self._tree.clear())
         self._pieces = Pieces()
         self._ways.clear()
+
+    def meet_session(self, session: Hashable) -> None:
+        """`session` samples something: from now on another's record of the same text is not its own."""
+        self._ways.meet(session)
 
     def forget_session(self, session: Hashable) -> None:
         """Forget which path `session` took; the path itself stays until it is evicted."""

@@ -41,18 +41,22 @@ class Ways:
         self._sessions: OrderedDict[Hashable, list[Way]] = OrderedDict()
         """The latest last."""
 
-    def remember(self, session: Hashable, end: Place) -> None:
-        """A record of `session` ends where `end` does now."""
-        new = Way(end, end.end)
-        before = self._sessions.get(session, ())
-        ways = [way for way in before if way.end.attached and not new.goes_on_from(way)]
-        self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
+    def meet(self, session: Hashable) -> None:
+        """It is there, whatever becomes of its records."""
+        self._sessions.setdefault(session, [])
         self._sessions.move_to_end(session)
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
 
+    def remember(self, session: Hashable, end: Place) -> None:
+        """A record of `session` ends where `end` does now."""
+        new = Way(end, end.end)
+        self.meet(session)
+        ways = [way for way in self._sessions[session] if way.end.attached and not new.goes_on_from(way)]
+        self._sessions[session] = [*ways[1 - _MOST_WAYS :], new]
+
     def __contains__(self, session: Hashable) -> bool:
-        """Has it had a record, be it gone by now?"""
+        """Was it met, whether it has records now or not?"""
         return session is not None and session in self._sessions
 
     def own(self, session: Hashable, reached: Sequence[Reached]) -> tuple[Reached, set[Place], int] | None:
