@@ -109,7 +109,7 @@ def trajectory_routes(tries: Tries | None, tokenizer_of: TokenizerOf) -> APIRout
 
 def _why(told: Retrieved) -> str:
     if told.trajectory.ambiguous:
-        return "this text was sampled in several ways: give the session_id that is meant"
+        return "this is another session's record, or one of several: give the session_id that is meant"
     if told.coverage < 1:
         return f"of {len(told.trajectory.ids)} tokens {told.known} are known as they were sampled"
     return "a worker did not tell the log-probabilities of all tokens"
