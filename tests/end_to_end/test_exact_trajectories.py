@@ -157,19 +157,20 @@ class Rollout:
         return await self.post(self.gateway.url + path, **fields)
 
     async def generate(self, body: dict[str, Any]) -> Any:
-        """The answer or answers, which come whole or as a stream."""
+        """The answer, or as many as were asked for, which come whole or as a stream."""
         self.running.add(body["rid"])
         try:
-            if body["sampling_params"].get("n") or self.rng.random() < 0.5:
+            if self.rng.random() < 0.5:
                 return await self.tell("/generate", **body)
-            last = None
+            last: dict[int, Any] = {}
             async with self.gateway.client.post(
                 self.gateway.url + "/generate", json=body | {"stream": True}
             ) as response:
                 async for line in response.content:
                     if line.startswith(b"data: {"):
-                        last = json.loads(line[6:])
-            return last
+                        event = json.loads(line[6:])
+                        last[event.get("index", 0)] = event
+            return [last[index] for index in sorted(last)] if "n" in body["sampling_params"] else last[0]
         finally:
             self.running.discard(body["rid"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -36,10 +36,11 @@ class RecordingProxy:
                 passed = web.StreamResponse(status=answer.status)
                 passed.content_type = answer.content_type
                 await passed.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    said += chunk
-                    await passed.write(chunk)
-                await passed.write_eof()
+                with suppress(ConnectionError):  # the gateway left
+                    async for chunk in answer.content.iter_any():
+                        said += chunk
+                        await passed.write(chunk)
+                    await passed.write_eof()
                 return passed
         finally:
             if request.path == "/generate":
