@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from running_gateway import RunningGateway, running_gateway
-from scripted_worker import Exchange, scripted_worker
+from scripted_worker import Behaviour, Exchange, scripted_worker
 from trajectories.generate_worker import ABORT, Script, hang, reply, so_far, until_idle
 from trajectories.odd_texts import GUIDE, guide
 
@@ -33,7 +34,7 @@ class Leaving(Script):
 
 
 @asynccontextmanager
-async def recording(script: Script) -> AsyncIterator[RunningGateway]:
+async def recording(script: Behaviour) -> AsyncIterator[RunningGateway]:
     """A gateway that records; at the end nothing is in flight and nothing is held."""
     section = {"enabled": True, "tokenizer": str(GUIDE), "abort": {"wait_s": 0}}
     async with (
@@ -102,12 +103,18 @@ async def test_a_client_that_leaves_is_told_to_the_worker_and_its_connection_is_
 
 
 async def test_whoever_has_the_end_of_a_stream_finds_it_recorded():
-    _, second = parts(stream=True)
-    script = Script(second)
+    _, (second,) = parts(stream=True)
     text = PROMPT + guide().decode(SECOND)
-    async with recording(script) as gateway:
+
+    async def answer_and_linger(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(b"data: " + json.dumps(second).encode() + b"\n\ndata: [DONE]\n\n")
+        await exchange.until_peer_leaves()
+
+    async with recording(answer_and_linger) as gateway:
         async with gateway.client.post(gateway.url + "/generate", json=ASK | {"stream": True}) as response:
             async for line in response.content:
                 if line.startswith(b"data: [DONE]"):
-                    _, told, _ = await gateway.post("/retrieve_from_text", {"text": text, "session_id": "s"})
-                    assert told["exact"]
+                    break
+            _, told, _ = await gateway.post("/retrieve_from_text", {"text": text, "session_id": "s"})
+            assert told["exact"]
