@@ -16,6 +16,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import httptools
@@ -256,7 +257,10 @@ def main() -> None:
     )
     parser.add_argument("--ports", type=int, nargs="+", required=True, help="one worker on each")
     parser.add_argument("--step-ms", type=float, default=4.0, help="pause between two chunks of a stream")
+    parser.add_argument("--generated", type=Path, metavar="FILE", help="what /generate is answered with")
     args = parser.parse_args()
+    if args.generated:
+        _WHOLE[b"/generate"] = _reply("200 OK", args.generated.read_bytes())
     uvloop.run(serve(args.ports, args.step_ms / 1000))
 
 

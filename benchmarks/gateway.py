@@ -100,8 +100,8 @@ def wait_until_it_answers(
 
 
 @contextlib.contextmanager
-def fake_workers(count: int, step_ms: float) -> Iterator[list[int]]:
-    """Run the fake workers and give their ports."""
+def fake_workers(count: int, step_ms: float, *more: str) -> Iterator[list[int]]:
+    """Run the fake workers and give their ports; `more` are options of theirs."""
     ports = free_ports(count)
     command = [
         sys.executable,
@@ -110,6 +110,7 @@ def fake_workers(count: int, step_ms: float) -> Iterator[list[int]]:
         str(step_ms),
         "--ports",
         *map(str, ports),
+        *more,
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:

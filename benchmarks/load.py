@@ -56,6 +56,11 @@ class Job:
     seed: int = 0
     deadline_s: float = 120.0
     headers: dict[str, str] = field(default_factory=dict)
+    path: str = "/v1/chat/completions"
+    bodies_file: str = ""
+    """JSON bodies to send, one a line, in this order; without it, unique chat completions."""
+    answer_file: str = ""
+    """What each of these is answered with, byte for byte."""
     result_file: str = ""
 
 
@@ -73,8 +78,9 @@ class Result:
 
 def build_requests(job: Job) -> list[bytes]:
     """The bytes of every request of a job; each prompt is unique from its first words on."""
+    if job.bodies_file:
+        return [_request(job, body) for body in Path(job.bodies_file).read_bytes().splitlines()]
     rng = random.Random(f"{job.seed} {job.prompt_bytes} {job.stream}")
-    extra = "".join(f"{name}: {value}\r\n" for name, value in job.headers.items())
     filler = " ".join(rng.choices(_WORDS, k=job.prompt_bytes // 2))
     requests = []
     for _ in range(job.requests):
@@ -90,17 +96,23 @@ def build_requests(job: Job) -> list[bytes]:
             "max_tokens": job.chunks,
             "stream": job.stream,
         }
-        body = json.dumps(document).encode()
-        head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n{extra}"
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
-        requests.append(head.encode() + body)
+        requests.append(_request(job, json.dumps(document).encode()))
     return requests
+
+
+def _request(job: Job, body: bytes) -> bytes:
+    extra = "".join(f"{name}: {value}\r\n" for name, value in job.headers.items())
+    head = (
+        f"POST {job.path} HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\n{extra}"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def expected_body(job: Job) -> bytes:
     """What the worker answers to each request of a job."""
+    if job.answer_file:
+        return Path(job.answer_file).read_bytes()
     if not job.stream:
         return chat_body()
     *events, done = chat_events()
@@ -109,6 +121,8 @@ def expected_body(job: Job) -> bytes:
 
 def fault_in(body: bytes, job: Job) -> str | None:
     """What is wrong with an answer's body, in words; None if it means what the worker said."""
+    if job.answer_file:
+        return "another answer than the worker's"
     try:
         if not job.stream:
             text = json.loads(body)["choices"][0]["message"]["content"]

@@ -7,11 +7,17 @@ import os
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+START_S = 120.0
+"""Longest that a gateway or an engine may take to start."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -34,6 +40,35 @@ def stop(process: subprocess.Popen[Any]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
+
+
+@contextlib.contextmanager
+def running_radixway(command: Sequence[str], env: Mapping[str, str], until: str) -> Iterator[int]:
+    """`radixway COMMAND` from when the URL `until` answers to the end; gives its process id."""
+    with tempfile.NamedTemporaryFile(prefix="radixway-bench-") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "radixway", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **env},
+            start_new_session=True,
+        )
+        try:
+            end = time.monotonic() + START_S
+            while not _answers(until):
+                if running.poll() is not None or time.monotonic() > end:
+                    raise SystemExit(f"{command[0]} did not start: {last_words(Path(log.name))}")
+                time.sleep(0.1)
+            yield running.pid
+        finally:
+            stop(running)
+
+
+def _answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+        return bool(answer.status == 200)
+    return False
 
 
 def _fields_after_name(pid: int | str) -> list[str]:

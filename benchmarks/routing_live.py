@@ -19,10 +19,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -34,7 +31,7 @@ from statistics import mean, median
 import aiohttp
 
 from engine_model import text_of, tokens_of, write_model
-from processes import free_ports, stop
+from processes import START_S, free_ports, running_radixway
 from report import print_table, write_json
 from workloads import Limit
 
@@ -51,7 +48,6 @@ POLICIES = (
 )
 ENGINES = 2
 AT_ONCE = 8
-START_S = 120.0
 MODEL = "bench"
 
 
@@ -171,8 +167,9 @@ def engine(model: Path, shape: Shape) -> Iterator[str]:
     env["SERVED_MODEL_NAME"] = MODEL
     options = {f"RADIXWAY__ENGINE__{key}": value for key, value in env.items()} | {"OMP_NUM_THREADS": "1"}
     command = ["engine", "--host", "127.0.0.1", "--port", str(port), "--model", str(model)]
-    with process(command, options, f"http://127.0.0.1:{port}/v1/models") as url:
-        yield url.removesuffix("/v1/models")
+    url = f"http://127.0.0.1:{port}"
+    with running_radixway(command, options, f"{url}/v1/models"):
+        yield url
 
 
 @contextlib.contextmanager
@@ -184,38 +181,10 @@ def gateway(policy: str, engines: Sequence[str], scratch: Path) -> Iterator[str]
         json.dumps({"routing": {"policy": policy}, "workers": [{"url": url} for url in engines]})
     )
     command = ["serve", "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
-    with process(command, {}, f"http://127.0.0.1:{port}/ready") as url:
-        wait_for_workers(url.removesuffix("/ready"))
-        yield url.removesuffix("/ready")
-
-
-@contextlib.contextmanager
-def process(command: Sequence[str], env: dict[str, str], until: str) -> Iterator[str]:
-    """`radixway COMMAND` from when `until` answers to the end."""
-    with tempfile.NamedTemporaryFile(prefix="radixway-bench-") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "radixway", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **env},
-            start_new_session=True,
-        )
-        try:
-            end = time.monotonic() + START_S
-            while not answers(until):
-                if running.poll() is not None or time.monotonic() > end:
-                    raise SystemExit(f"{command[0]} did not start: {Path(log.name).read_text()[-500:]}")
-                time.sleep(0.1)
-            yield until
-        finally:
-            stop(running)
-
-
-def answers(url: str) -> bool:
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
-        return bool(answer.status == 200)
-    return False
+    url = f"http://127.0.0.1:{port}"
+    with running_radixway(command, {}, f"{url}/ready"):
+        wait_for_workers(url)
+        yield url
 
 
 def wait_for_workers(url: str) -> None:

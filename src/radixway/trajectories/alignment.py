@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 _incremental = getincrementaldecoder("utf-8")
@@ -45,8 +47,11 @@ def align(text: bytes, ids: Sequence[int], decoder: Decoder, *, first: bool) -> 
     pieces = list(map(decoder.token_bytes.__getitem__, ids))
     if first and pieces and pieces[0].startswith(b" ") and not text.startswith(b" "):
         pieces[0] = pieces[0][1:]
-    if b"".join(pieces) == text:
+    spelt = b"".join(pieces)
+    if spelt == text:
         return _aligned(pieces, [])
+    if spelt.startswith(text):
+        return _cut_off(text, pieces)
     special_ids = decoder.special_ids
     return _with_gaps(text, ids, [*pieces], special_ids) or _with_replacements(text, ids, pieces, special_ids)
 
@@ -56,6 +61,17 @@ def _aligned(pieces: list[bytes], hidden: list[int]) -> Aligned | None:
         return Aligned(b"".join(pieces), bytes(map(len, pieces)), hidden)
     except ValueError:  # a token has more bytes than a byte can say
         return None
+
+
+def _cut_off(text: bytes, pieces: list[bytes]) -> Aligned | None:
+    """Where the text ends before the tokens do: within the token at `place`, or behind all before it."""
+    ends = [0, *accumulate(map(len, pieces))]
+    place = bisect_right(ends, len(text)) - 1
+    hidden = list(range(place, len(pieces)))
+    if ends[place] < len(text):
+        pieces[place] = text[ends[place] :]
+        del hidden[0]
+    return _aligned(pieces, hidden)
 
 
 def _with_gaps(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radixway.radix import common_prefix
-from radixway.trajectories.records import Label, Spans, Version, cut_spans, spans_of
+from radixway.trajectories.records import Label, Spans, Version, cut_spans, join_spans
 from radixway.trajectories.run import Run
 from radixway.trajectories.strides import STRIDE, pack, token_ids, unpack
 from radixway.trajectories.walk import Place
@@ -105,12 +105,14 @@ class Given:
         spans = self.spans
         if spans is None:
             spans = _spans_of_mask(self.sampled, self.version)
-        if hidden:
-            labels = [label for (end, label), start in _with_starts(spans) for _ in range(start, end)]
-            for place in hidden:
-                labels[place] = labels[place]._replace(hidden=True)
-            spans = spans_of(labels)
-        return spans
+        shown: Spans = ()
+        at = 0
+        for place in hidden:
+            ((_, label),) = cut_spans(spans, place, place + 1)
+            shown = join_spans(shown, cut_spans(spans, at, place))
+            shown = join_spans(shown, ((1, label._replace(hidden=True)),))
+            at = place + 1
+        return join_spans(shown, cut_spans(spans, at, len(self.ids))) if hidden else spans
 
     def agrees(self, run: Run, count: int, at: int) -> int:
         """Of `count` tokens of `run`, equal to those from `at` on here, the first whose records part.

@@ -107,11 +107,20 @@ def sampled(
 
     Raises ValueError for spans that leave the tokens, overlap or come out of order.
     """
-    labels, at = [], 0
+    parts: list[tuple[int, Version | None]] = []
+    at = 0
     for start, end, named in spans:
         if not at <= start <= end <= count:
             raise ValueError(f"weight versions: the span {start} to {end} does not fit {count} tokens")
-        labels += [Label("sampled", mask, version)] * (start - at)
-        labels += [Label("sampled", mask, named)] * (end - start)
+        parts += (start, version), (end, named)
         at = end
-    return spans_of([*labels, *[Label("sampled", mask, version)] * (count - at)])
+    labelled: list[tuple[int, Label]] = []
+    at = 0
+    for end, made_by in (*parts, (count, version)):
+        if end > at:
+            label = Label("sampled", mask, made_by)
+            if labelled and labelled[-1][1] == label:
+                labelled.pop()
+            labelled.append((end, label))
+            at = end
+    return tuple(labelled)

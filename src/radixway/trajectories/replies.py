@@ -6,7 +6,7 @@ from array import array
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isinf
+from math import isinf, nan
 from typing import Any
 
 import msgspec
@@ -27,8 +27,15 @@ class _VersionSpan(msgspec.Struct):
     end: int
 
 
+class _Row(msgspec.Struct, array_like=True, gc=False):
+    """A token's: `[log-probability, id, text or null]`."""
+
+    logprob: float | None
+    token: int
+
+
 class _Meta(msgspec.Struct):
-    output_token_logprobs: list[list[float | str | None]] | None = None
+    output_token_logprobs: list[_Row] | None = None
     weight_version: int | str | None = None
     weight_versions: list[_VersionSpan] | None = None
     completion_tokens: int | None = None
@@ -183,20 +190,13 @@ def _sampled(body: _Body) -> Sampled:
     )
 
 
-def _logprobs(ids: list[int], rows: list[list[float | str | None]] | None) -> array[float]:
+def _logprobs(ids: list[int], rows: list[_Row] | None) -> array[float]:
     """In the order of `ids`; NaN where none is told."""
     if rows is None:
-        return array("f", [float("nan")] * len(ids))
-    if len(rows) != len(ids) or any(
-        len(row) < 2 or row[1] != token for row, token in zip(rows, ids, strict=True)
-    ):
+        return array("f", [nan] * len(ids))
+    if [row.token for row in rows] != ids:
         raise Unusable("its log-probabilities are of other tokens than its output_ids")
-    told = array("f")
-    for row in rows:
-        value = row[0]
-        if isinstance(value, str):
-            raise Unusable("a log-probability is text")
-        told.append(float("nan") if value is None else value)
+    told = array("f", [nan if row.logprob is None else row.logprob for row in rows])
     if any(map(isinf, told)):
         raise Unusable("a log-probability is infinite")
     return told
