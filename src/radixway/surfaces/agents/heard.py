@@ -168,10 +168,17 @@ class Heard:
         pieces = self._speaking.tokenizer.token_bytes
         for at, row in enumerate(rows):
             top = [
-                (pieces[int(other[1])], float(other[0]))
+                (pieces[_token(other[1])], float(other[0]))
                 for other in (tops[at] if at < len(tops) else None) or ()
             ]
-            yield TokenScore(pieces[int(row[1])], float(row[0] if row[0] is not None else 0.0), top)
+            yield TokenScore(pieces[_token(row[1])], float(row[0] if row[0] is not None else 0.0), top)
+
+
+def _token(value: Any) -> int:
+    """A token id, which JSON may have spelled 5.0. Raises ValueError for what is none."""
+    if not isinstance(value, int | float) or value != int(value):
+        raise ValueError(f"{value!r} is no token id")
+    return int(value)
 
 
 def _events(chunk: bytes) -> Iterator[bytes]:
