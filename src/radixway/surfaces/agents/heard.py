@@ -176,9 +176,11 @@ class Heard:
 
 def _token(value: Any) -> int:
     """A token id, which JSON may have spelled 5.0. Raises ValueError for what is none."""
-    if not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int):
         raise ValueError(f"{value!r} is no token id")
-    return int(value)
+    return value
 
 
 def _events(chunk: bytes) -> Iterator[bytes]:
