@@ -11,7 +11,7 @@ from radixway.trajectories.given import Given
 from radixway.trajectories.records import join_spans
 from radixway.trajectories.run import Run
 from radixway.trajectories.strides import CHUNK, STRIDE, pack, pack_indivisible
-from radixway.trajectories.walk import Place, after_hidden
+from radixway.trajectories.walk import Place
 
 
 class Stretch:
@@ -27,7 +27,7 @@ class Stretch:
         else:
             self.key = pack(given.ids)
             labels = given.labels(aligned.hidden)
-            self.run = Run(aligned.text, aligned.widths, given.logprobs, labels, experts=given.experts)
+            self.run = Run.of(aligned.text, aligned.widths, given.logprobs, labels, experts=given.experts)
 
     def __len__(self) -> int:
         """Strides."""
@@ -57,7 +57,7 @@ class Stretch:
         One whose text was shown here, and not there, is the same: a text may spell a stop token.
         """
         for place in self.hidden:
-            if at <= place < at + count and after_hidden(run, place - at) == place - at:
+            if at <= place < at + count and run.after_hidden(place - at) == place - at:
                 return place - at
         return count
 
@@ -97,7 +97,7 @@ def _indivisible(given: Given) -> tuple[bytes, Run]:
     whole, rest = divmod(len(text), CHUNK)
     widths = bytes([CHUNK] * whole + [rest] * (rest > 0))
     chunks = len(widths)
-    run = Run(
+    run = Run.of(
         text,
         widths + bytes(len(given.ids)),
         bytes(4 * chunks) + given.logprobs,

@@ -9,7 +9,7 @@ from radixway.radix import Match
 from radixway.trajectories.records import Label, Trajectory, cut_spans
 from radixway.trajectories.run import Run
 from radixway.trajectories.strides import STRIDE, unpack
-from radixway.trajectories.walk import Place, Reached, after_hidden
+from radixway.trajectories.walk import Place, Reached
 
 
 def read(place: Match[bytes, Run]) -> Trajectory:
@@ -51,12 +51,12 @@ def behind_hidden(
     while True:
         if node.parent is not None and strides < node.end:
             inside = strides - node.start
-            moved = after_hidden(node.payload, inside) - inside
+            moved = node.payload.after_hidden(inside) - inside
             moved = moved if limit is None else min(moved, limit - strides)
             strides, tokens = strides + moved, tokens + moved
             if strides < node.end:
                 break
-        hidden = [child for child in node.children.values() if child.payload.spans[0][1].hidden]
+        hidden = [child for child in node.children.values() if child.payload.labels[0].hidden]
         if nodes is not None:
             hidden = [child for child in hidden if child in nodes and strides != limit]
         if not hidden:

@@ -80,6 +80,8 @@ def join_spans(first: Spans, more: Spans) -> Spans:
 
 def cut_spans(spans: Spans, start: int, end: int) -> Spans:
     """The part from `start` to `end`, counted from `start`."""
+    if start >= end:
+        return ()
     return tuple(
         (min(upto, end) - start, label)
         for (upto, label), begin in zip(spans, (0, *(upto for upto, _ in spans)), strict=False)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
+from operator import lt
 from typing import Self
 
-from radixway.trajectories.records import Spans, Version, cut_spans, join_spans
+from radixway.trajectories.records import Label, Spans, Version, cut_spans
 
 _PER_STRIDE = 6 + 1 + 4
 """Bytes of its key, its width and its log-probability."""
-_PER_SPAN = 110
-"""Of a second span and any more; the first is part of the node. Its label is shared."""
+_PER_SPAN = 4 + 8
+"""Of a second label and any more: its end, and a reference to it. The first is part of the node."""
 _SLACK = 6
 """One byte in so many more lies idle in between, because edges grow; measured, on the resident set."""
 PER_NODE = 850
@@ -37,7 +40,9 @@ class Run:
     widths: bytes
     """Bytes of the text that each stride stands for."""
     logprobs: bytes
-    spans: Spans
+    ends: bytes
+    """Where each label ends, in strides, four bytes each: in tuples they would take ten times the memory."""
+    labels: tuple[Label, ...]
     chunks: int = 0
     """Strides, all at the beginning, that are chunks of text and no tokens."""
     experts: tuple[tuple[int, bytes], ...] = ()
@@ -49,6 +54,39 @@ class Run:
     whose: Hashable = None
     """The session that has a record up to its end, or `SEVERAL`: it is not lengthened by another."""
 
+    @classmethod
+    def of(
+        cls,
+        text: bytes,
+        widths: bytes,
+        logprobs: bytes,
+        spans: Spans,
+        chunks: int = 0,
+        experts: tuple[tuple[int, bytes], ...] = (),
+    ) -> Self:
+        """A run that nobody has used yet."""
+        return cls(
+            text, widths, logprobs, _packed(spans), tuple(label for _, label in spans), chunks, experts
+        )
+
+    @property
+    def spans(self) -> Spans:
+        """Labels, each with the stride that it goes up to."""
+        return tuple(zip(self._ends, self.labels, strict=True))
+
+    @property
+    def _ends(self) -> memoryview:
+        return memoryview(self.ends).cast("I")
+
+    def after_hidden(self, strides: int) -> int:
+        """The stride past the hidden tokens that follow the first `strides`."""
+        ends = self._ends
+        at = bisect_right(ends, strides)
+        while at < len(ends) and self.labels[at].hidden:
+            strides = ends[at]
+            at += 1
+        return strides
+
     @property
     def tokens(self) -> int:
         """How many there are."""
@@ -57,7 +95,7 @@ class Run:
     @property
     def nbytes(self) -> int:
         """What it takes, as the store counts it; a node's own part not included."""
-        size = len(self.widths) * _PER_STRIDE + len(self.text) + (len(self.spans) - 1) * _PER_SPAN
+        size = len(self.widths) * _PER_STRIDE + len(self.text) + (len(self.labels) - 1) * _PER_SPAN
         size += sum(len(raw) for _, raw in self.experts)
         return size + size // _SLACK
 
@@ -76,46 +114,55 @@ class Run:
         assert len(self.widths) == strides, "an edge has another number of widths than strides"
         assert len(self.logprobs) == 4 * strides, "an edge has another number of log-probabilities"
         assert sum(self.widths) == len(self.text), "the widths of an edge are not those of its text"
-        assert self.spans and self.spans[-1][0] == strides, "the labels of an edge do not cover it"
+        assert len(self.ends) == 4 * len(self.labels), (
+            "an edge has another number of labels than of their ends"
+        )
+        ends = self._ends
+        assert ends[-1] == strides, "the labels of an edge do not cover it"
+        assert all(map(lt, (0, *ends), ends)), "a label of an edge is for nothing"
 
     def split(self, at: int) -> tuple[Self, Self]:
         """Cut after `at` strides."""
         byte = sum(self.widths[:at])
         size = len(self.widths)
-        upper = type(self)(
+        upper = self.of(
             self.text[:byte],
             self.widths[:at],
             self.logprobs[: 4 * at],
             cut_spans(self.spans, 0, at),
             min(self.chunks, at),
             tuple((end, raw) for end, raw in self.experts if end <= at),
-            self.used,
-            self.clock,
         )
-        lower = type(self)(
+        lower = self.of(
             self.text[byte:],
             self.widths[at:],
             self.logprobs[4 * at :],
             cut_spans(self.spans, at, size),
             max(self.chunks - at, 0),
             tuple((end - at, raw) for end, raw in self.experts if end > at),
-            self.used,
-            self.clock,
-            self.whose,
         )
+        for part in (upper, lower):
+            part.used, part.clock = self.used, self.clock
+        lower.whose = self.whose
         return upper, lower
 
     def join(self, more: Self) -> Self:
         """Continued by `more`, which has no chunks."""
         size = len(self.widths)
+        kept = len(self.labels) - (self.labels[-1] == more.labels[0])
         return type(self)(
             self.text + more.text,
             self.widths + more.widths,
             self.logprobs + more.logprobs,
-            join_spans(self.spans, more.spans),
+            self.ends[: 4 * kept] + array("I", [size + end for end in more._ends]).tobytes(),
+            self.labels[:kept] + more.labels,
             self.chunks,
             self.experts + tuple((size + end, raw) for end, raw in more.experts),
             more.used,
             more.clock,
             self.whose,
         )
+
+
+def _packed(spans: Spans) -> bytes:
+    return array("I", [end for end, _ in spans]).tobytes()

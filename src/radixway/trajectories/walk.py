@@ -59,7 +59,7 @@ class Pieces:
         if is_chunk(stride, 0):
             self._chunks.add(run.widths[0])
             return
-        if run.spans[0][1].hidden:
+        if run.labels[0].hidden:
             self._hidden.add(stride)
         piece = run.text[: run.widths[0]]
         known = self._strides.get(piece, ())
@@ -141,7 +141,7 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
     text    ▁sat              | \n | <|im_start|> …        goes on behind it
     """
     run = node.payload
-    if not run.spans[0][1].hidden and not text.startswith(run.text[: run.widths[0]], at):
+    if not run.labels[0].hidden and not text.startswith(run.text[: run.widths[0]], at):
         return 0, at
     ends = list(accumulate(run.widths))
     done = 0
@@ -152,7 +152,7 @@ def _follow(node: Place, text: bytes, at: int) -> tuple[int, int]:
             return len(ends), at + same
         done = _last_end(node, ends, done, begun + same, text, at - begun)
         at += (ends[done - 1] if done else 0) - begun
-        after = after_hidden(run, done)
+        after = run.after_hidden(done)
         if after == done or at >= len(text):
             return done, at
         done = after
@@ -209,13 +209,3 @@ def _step_back(here: Reached, text: bytes) -> Reached | None:
 def within_character(text: bytes, at: int) -> bool:
     """Does a character go on at this byte?"""
     return at < len(text) and 0x80 <= text[at] < 0xC0
-
-
-def after_hidden(run: Run, strides: int) -> int:
-    """The stride past the hidden tokens that follow the first `strides`."""
-    for end, label in run.spans:
-        if end > strides:
-            if not label.hidden:
-                break
-            strides = end
-    return strides
