@@ -2,8 +2,8 @@
 
     python benchmarks/semantic_cache.py --data ../shared/data/semantic [--quick]
 
-Sets. Nothing was fitted to them, but rules, word lists and two constants were chosen while looking at the first, the
-second and the lists: their figures flatter.
+Sets. Nothing was fitted to them, but rules, word lists and two constants were chosen while looking at the
+first, the second and the lists: their figures flatter.
 - GPTCache's selection of Quora pairs, and 150 nearest questions outside a pair, judged by hand;
 - MSRP, labelled sentences of news;
 - nearest utterances of another intent in Banking77 and CLINC150: an upper bound, because intents overlap;
