@@ -89,6 +89,17 @@ def test_special_tokens_may_be_left_out_beside_bytes_that_are_no_character():
     assert parts(aligned) == [b"<start>", "�".encode(), b"<end>", b"yes", b"<end>"]
     assert aligned.hidden == [2, 4]
     assert cut("🙂", [4, END, 5]).hidden == [1], "the halves of a character stand on both sides"
+    assert cut("�🙂", [6, 4, END, 5]) is None
+
+
+def test_a_character_that_broke_off_before_a_special_token_is_shown_by_its_own_bytes():
+    for text, ids in (
+        ("yes�", [1, 4, END]),
+        ("yes�<start>", [1, 4, END, START]),
+        ("yes�yes", [1, 4, END, 1]),
+    ):
+        aligned = cut(text, ids)
+        assert parts(aligned)[1] == "�".encode() and aligned.hidden == [2]
 
 
 def test_the_first_token_may_lose_its_space():
@@ -124,6 +135,19 @@ def test_whatever_tokens_are_sampled_cut_the_text_that_shows_them(ids):
     tokenizer = guide()
     text = tokenizer.decode(ids, skip_special_tokens=True)
     aligned = align(text.encode(), ids, tokenizer, first=False)
-    assert aligned is not None and len(aligned.widths) == len(ids)
-    shown = [part for place, part in enumerate(parts(aligned)) if place not in aligned.hidden]
-    assert b"".join(shown) == text.encode()
+    if aligned is None:
+        alone = "".join(tokenizer.decode(run) for run in runs_between(ids, tokenizer.special_ids))
+        assert alone != text, "no character is divided by a special token"
+    else:
+        shown = [part for place, part in enumerate(parts(aligned)) if place not in aligned.hidden]
+        assert len(aligned.widths) == len(ids) and b"".join(shown) == text.encode()
+
+
+def runs_between(ids: list[int], special_ids: frozenset[int]) -> list[list[int]]:
+    runs: list[list[int]] = [[]]
+    for token in ids:
+        if token in special_ids:
+            runs.append([])
+        else:
+            runs[-1].append(token)
+    return runs

@@ -97,23 +97,32 @@ def _with_gaps(
 def _with_replacements(
     text: bytes, ids: Sequence[int], pieces: list[bytes], special_ids: frozenset[int]
 ) -> Aligned | None:
-    """Where bytes that are no characters are shown as U+FFFD; special tokens may be left out all the same."""
+    """Where bytes that are no characters are shown as U+FFFD; special tokens may be left out all the same.
+
+    None where one is left out between the two halves of a character.
+    """
     decoder = _incremental("replace")
-    at, hidden, cut, last = 0, [], [], 0
+    at, hidden, cut = 0, [], []
     for place, piece in enumerate(pieces):
         before = decoder.getstate()
         shown = decoder.decode(piece).encode()
         if text.startswith(shown, at):
-            at, last = at + len(shown), place
+            at += len(shown)
             cut.append(shown)
         elif ids[place] in special_ids:
             decoder.setstate(before)
+            broken = decoder.decode(b"", final=True).encode()
+            if not text.startswith(broken, at):
+                return None
+            if broken:
+                at += len(broken)
+                cut[-1] += broken
             hidden.append(place)
             cut.append(piece)
         else:
             return None
-    rest = decoder.decode(b"", final=True).encode()
-    if not cut or text[at:] != rest:
+    broken = decoder.decode(b"", final=True).encode()
+    if not cut or text[at:] != broken:
         return None
-    cut[last] += rest
+    cut[-1] += broken
     return _aligned(cut, hidden)
