@@ -10,6 +10,7 @@ import typer
 from radixway import __version__
 from radixway.cli.asking import ask
 from radixway.cli.configuration import config_check, config_show
+from radixway.cli.evaluating import eval_app
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
@@ -36,6 +37,7 @@ workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_h
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
+app.add_typer(eval_app, name="eval")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
 _OTHERS: tuple[Callable[..., None], ...] = (engine, ask, simulate, record, version)

@@ -1,0 +1,7 @@
+"""`radixway eval …`: how good the shipped parts are, measured on labelled data."""
+
+from __future__ import annotations
+
+import typer
+
+eval_app = typer.Typer(help="How good the parts are, on labelled data.", no_args_is_help=True)
