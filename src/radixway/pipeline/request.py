@@ -76,6 +76,10 @@ class Request:
     uncacheable: str | None = None
     """Why neither this request nor its answer may be kept: a short reason, set by whoever found personal data
     in them or blocked them."""
+    category: str | None = None
+    """What the request is about, where the semantic layer has judged it by now."""
+    cache_threshold: float | None = None
+    """Least cosine at which a kept answer will do, where the category has one of its own."""
     known_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
     _body: dict[str, Any] | None = None
