@@ -1,6 +1,6 @@
 """Trains the domain head that ships with Radixway, and says how good it is.
 
-    python tools/train_domain_head.py train [--data ../shared/data/semantic] [--out FILE]
+    python tools/train_domain_head.py train [--data ../shared/data/semantic] [--out FILE] [--only en|zh]
     python tools/train_domain_head.py evaluate [--head FILE] [--json FILE] [--confusion]
 
 Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some minutes for the
@@ -13,7 +13,9 @@ import argparse
 import dataclasses
 import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,13 +46,15 @@ BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" /
 CALIBRATION_SHARE = 0.1
 LATIN_WEIGHTS = {"prompts_en": 3.0, "topics_en": 1.0, "clinc": 1.0, "mmlu": 0.8}
 HAN_WEIGHTS = {"gaokao": 0.1, "agieval": 0.1, "words_zh": 1.5}
+WEIGHTS = {"latin": LATIN_WEIGHTS, "han": HAN_WEIGHTS}
+SCRIPTS = {"en": ["latin"], "zh": ["han"], None: ["latin", "han"]}
 
 
 def main() -> None:
     options = _options()
     encoder = load_encoder(EncodersSection(backend=options.backend))
     if options.command == "train":
-        train(options.data, options.cache, options.out, encoder)
+        train(options.data, options.cache, options.out, encoder, SCRIPTS[options.only])
         return
     figures = evaluate(options.data, options.cache, options.head, encoder)
     for name, scores in figures.items():
@@ -59,30 +63,34 @@ def main() -> None:
         options.json.write_text(json.dumps({k: dataclasses.asdict(v) for k, v in figures.items()}, indent=1))
 
 
-def train(data: Path, cache: Path, out: Path, encoder: Encoder) -> None:
-    """Both tables, into one file."""
+def train(data: Path, cache: Path, out: Path, encoder: Encoder, scripts: list[str]) -> None:
+    """The tables of `scripts`, into one file; those of other scripts stay as they are in it."""
     rows = training_rows(data)
+    kept = Head.load(out, kind="domain") if len(scripts) < len(WEIGHTS) else None
+    if kept:
+        kept.check(encoder)
     tables: dict[str, Table] = {}
-    for script, weights in (("latin", LATIN_WEIGHTS), ("han", HAN_WEIGHTS)):
-        chosen = [row for row in weighted(rows, weights) if _script(row.text) == script]
+    for script in scripts:
+        chosen = [row for row in weighted(rows, WEIGHTS[script]) if _script(row.text) == script]
         vectors = read_vectors(encoder, [row.text for row in chosen], cache) if script == "latin" else None
         random.Random(1).shuffle(chosen)
         cut = int(len(chosen) * CALIBRATION_SHARE)
         print(f"{script}: {len(chosen)} rows, {count_by(chosen)}", flush=True)
         tables[script] = fit(chosen[cut:], chosen[:cut], vectors, Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
-    to_head(tables, encoder, rows).save(out)
+    to_head(tables, encoder, rows, kept).save(out)
 
 
-def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row]) -> Head:
-    """What is written to the file."""
-    arrays = {}
+def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row], kept: Head | None) -> Head:
+    """What is written to the file: `tables`, and of `kept` what belongs to scripts that they lack."""
+    arrays = _of_other_scripts(kept.arrays, tables) if kept else {}
     for script, table in tables.items():
         parts = {"ngrams": table.ngrams, "scale": table.scale, "rarity": table.rarity, "bias": table.bias}
         arrays |= {f"{script}_{name}": array for name, array in parts.items()}
         if table.vector is not None:
             arrays[f"{script}_vector"] = table.vector
-    temperatures = {f"{script}_temperature": table.temperature for script, table in tables.items()}
+    settings = _of_other_scripts(kept.settings, tables) if kept else {}
+    settings |= {f"{script}_temperature": table.temperature for script, table in tables.items()}
     return Head(
         kind="domain",
         labels=LABELS,
@@ -90,7 +98,7 @@ def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row]) -> Head
         weights=encoder.weights,
         data=f"rows per source: {count_by(rows)}; sources and licences are in NOTICE",
         arrays=arrays,
-        settings={"buckets": BUCKETS, **temperatures},
+        settings={**settings, "buckets": BUCKETS},
     )
 
 
@@ -136,6 +144,10 @@ def print_scores(name: str, scores: Scores, confusion: bool) -> None:
             print(f"  {label} taken for: {wrong}")
 
 
+def _of_other_scripts(entries: Mapping[str, Any], tables: dict[str, Table]) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if name.partition("_")[0] not in tables}
+
+
 def _grouped(rows: list[Row]) -> list[tuple[Row, str]]:
     return list(zip(rows, near_duplicates([row.text for row in rows]), strict=True))
 
@@ -157,6 +169,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
     parser.add_argument("--cache", type=Path, default=Path("build/domain_vectors.npz"))
     parser.add_argument("--backend", default="int8", choices=["int8", "fp32", "numpy"])
+    parser.add_argument("--only", choices=["en", "zh"], help="train one table, keep the file's other one")
     parser.add_argument("--out", type=Path, default=BUNDLED)
     parser.add_argument("--head", type=Path, default=BUNDLED)
     parser.add_argument("--json", type=Path)
