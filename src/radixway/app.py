@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
 
 from radixway import __version__
-from radixway.config import Config, ConfigError, WorkerSection
-from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
+from radixway.config import Config
+from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
@@ -26,7 +26,6 @@ from radixway.routing import (
     Selector,
     Tokenizers,
     WeightVersions,
-    WorkersOfModel,
     WorkerState,
     state_of_model,
 )
@@ -70,12 +69,10 @@ from radixway.transports import (
     Traffic,
     WorkerCalls,
 )
+from radixway.understanding import Understanding
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 if TYPE_CHECKING:
-    from radixway.config.semantic import VllmEndpoint
-    from radixway.encoders import EncoderService
-    from radixway.semantic.build import SemanticRoom
     from radixway.semantic_cache import CacheRoom
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
@@ -181,17 +178,14 @@ class Gateway:
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
-        encoders = _start_encoders(config)
-        semantic = self._build_semantic(encoders, selector.ledger.clock)
-        if semantic is not None:
-            middlewares.insert(0, semantic.middleware)
-        cache = self.cache = _build_cache(config, encoders, self.metrics)
-        if cache is not None:
-            middlewares.insert(0, cache.middleware)
-        if encoders is not None:
-            middlewares.insert(0, _one_pass(encoders))
+        reading = Understanding(
+            config, self.metrics, lambda model: state_of_model(self.registry, model, selector.ledger.clock())
+        )
+        semantic, cache = reading.semantic, reading.cache
+        self.cache = cache
         if self.recorder is not None:
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
+        middlewares[:0] = reading.middlewares()
         tap = Tap(dispatch, self.registry, prompts, self.traffic)
         pipeline = Pipeline(middlewares, tap)
         hops = TrustedHops(config.gateway)
@@ -229,7 +223,7 @@ class Gateway:
         )
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         access = AdminAccess(config.gateway)
-        reports: dict[str, Callable[[], Any]] = {"weights": weights.describe}
+        reports: dict[str, Callable[[], Any]] = {"weights": weights.describe} | reading.reports()
         if sync is not None:
             reports["load_sync"] = sync.describe
         self._rest.include_router(
@@ -253,53 +247,27 @@ class Gateway:
         if cache is not None:
             from radixway.surfaces.semantic_cache import cache_routes
 
-            reports["semantic_cache"] = cache.describe
             self._rest.include_router(cache_routes(cache, self.journals, access))
         if semantic is not None:
-            reports["semantic"] = semantic.snapshots.describe
             self._rest.include_router(semantic_routes(semantic, access))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
         for section in (*early, *config.workers):
             self.registry.add(section)
+        for section in reading.workers():
+            if self.registry.get(section.url) is None:
+                self.registry.add(section)
         await self.sessions.open()
         try:
-            async with (
-                sync.running() if sync is not None else nullcontext(),
-                cache.running() if cache is not None else nullcontext(),
-                semantic.running() if semantic is not None else nullcontext(),
-            ):
-                if semantic is not None:
-                    self._add_workers(semantic.snapshots.current.section.vllm_endpoints)
+            async with sync.running() if sync is not None else nullcontext(), reading.running():
                 yield
         finally:
             reservations.close()
-            if encoders is not None:
-                await encoders.aclose()
             prompts.close()
             await worker_calls.close()
             await self.sessions.close()
             await health.close()
             await kv_events.close()
             await transport.close()
-
-    def _build_semantic(
-        self, encoders: EncoderService | None, clock: Callable[[], float]
-    ) -> SemanticRoom | None:
-        """The semantic layer, if it is configured; its room is imported only then."""
-        if self.config.semantic is None or not self.config.semantic.is_on or encoders is None:
-            return None
-        from radixway.semantic.build import build_room
-
-        def state_of(model: str) -> WorkersOfModel | None:
-            return state_of_model(self.registry, model, clock())
-
-        return build_room(self.config.semantic, state_of, encoders)
-
-    def _add_workers(self, endpoints: Iterable[VllmEndpoint]) -> None:
-        """What a semantic configuration names as endpoints and `workers` does not."""
-        for endpoint in endpoints:
-            if self.registry.get(endpoint.url) is None:
-                self.registry.add(WorkerSection(url=endpoint.url, models=endpoint.models))
 
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""
@@ -343,35 +311,6 @@ class Gateway:
                 for state in KvEventsState
             ],
         )
-
-
-def _start_encoders(config: Config) -> EncoderService | None:
-    """The encoder, where something is on that reads texts. Raises ConfigError where packages are missing."""
-    semantic = config.semantic is not None and config.semantic.is_on
-    if not (config.semantic_cache.enabled or semantic):
-        return None
-    try:
-        from radixway.encoders import start_service
-    except ImportError as error:
-        raise ConfigError(f"semantic and semantic_cache need radixway[semantic]: {error}") from None
-    return start_service(config.encoders)
-
-
-def _one_pass(encoders: EncoderService) -> Middleware:
-    """Around all that reads texts: each is read once a request."""
-    from radixway.encoders import OnePass
-
-    return OnePass(encoders)
-
-
-def _build_cache(config: Config, encoders: EncoderService | None, metrics: Metrics) -> CacheRoom | None:
-    """The semantic cache, where it is on. Raises ConfigError where its packages are missing."""
-    if not config.semantic_cache.enabled or encoders is None:
-        return None
-    from radixway.semantic_cache import build_semantic_cache, embed_with
-
-    encoder = f"{config.encoders.model}:{config.encoders.backend}"
-    return build_semantic_cache(config.semantic_cache, embed_with(encoders), metrics, encoder=encoder)
 
 
 async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:

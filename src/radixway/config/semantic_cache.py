@@ -85,7 +85,8 @@ class SemanticCacheSection(Section):
     """The same for Chinese, Japanese and Korean, which the shipped encoder does not understand: their
     questions are compared by characters."""
     category_thresholds: dict[str, Similarity] = Field(default_factory=dict)
-    """The same for single categories; 1 keeps a category to literal repeats."""
+    """The same for single categories, where the model is left to the semantic layer; 1 keeps a category to
+    literal repeats."""
     verify: bool = True
     """Let the verifier look at every match of vectors. Cosine alone answers near misses wrongly."""
     ttl_s: float = Field(default=7200, ge=0)
@@ -125,9 +126,3 @@ class SemanticCacheSection(Section):
         if self.backend == "valkey" and self.valkey is None:
             raise ValueError("backend valkey needs semantic_cache.valkey.url")
         return self
-
-    def threshold(self, category: str | None) -> float:
-        """The least cosine for questions of `category`."""
-        if category is None:
-            return self.similarity_threshold
-        return self.category_thresholds.get(category, self.similarity_threshold)

@@ -80,6 +80,8 @@ class Request:
     """What the request is about, where the semantic layer has judged it by now."""
     cache_threshold: float | None = None
     """Least cosine at which a kept answer will do, where the category has one of its own."""
+    meaning: object | None = None
+    """What the semantic layer found of it before its turn to decide came; for itself alone."""
     known_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
     _body: dict[str, Any] | None = None

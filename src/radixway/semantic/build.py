@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from radixway.config.semantic import SemanticSection
 from radixway.pipeline import ModelStates
+from radixway.semantic.cache_rules import CacheDefault
+from radixway.semantic.detect import Detect
 from radixway.semantic.holder import Snapshots, watch
 from radixway.semantic.middleware import Semantic
 from radixway.semantic.reading import Reader
 from radixway.semantic.scores import Feedback
 from radixway.semantic.signals.guard import GuardHook
-from radixway.semantic.snapshot import Encode
+from radixway.semantic.snapshot import Encode, Snapshot
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
     from radixway.semantic.signals.domain import DomainHead
 
+log = logging.getLogger(__name__)
 
-def build_room(section: SemanticSection, states: ModelStates, encoders: EncoderService) -> SemanticRoom:
-    """The room of a gateway."""
-    return SemanticRoom(section, states, encode=encoders.encode)
+
+def build_room(
+    section: SemanticSection, states: ModelStates, encoders: EncoderService, *, cache: CacheDefault | None
+) -> SemanticRoom:
+    """The room of a gateway. `cache`: see `Detect`."""
+
+    async def shipped_head() -> DomainHead | None:
+        from radixway.encoders import EncoderError, heads
+
+        try:
+            return heads.DomainHead.load(heads.DOMAIN_HEAD, await encoders.ready())
+        except EncoderError as error:
+            log.warning("semantic: domains are not read: %s", error)
+            return None
+
+    return SemanticRoom(section, states, encode=encoders.encode, load_head=shipped_head, cache=cache)
+
+
+async def _no_head() -> DomainHead | None:
+    return None
 
 
 class SemanticRoom:
@@ -34,15 +55,20 @@ class SemanticRoom:
         section: SemanticSection,
         states: ModelStates,
         encode: Encode | None = None,
-        head: DomainHead | None = None,
+        load_head: Callable[[], Awaitable[DomainHead | None]] = _no_head,
         guard: GuardHook | None = None,
+        cache: CacheDefault | None = None,
     ) -> None:
-        """`encode` and `head` None: the signals that need them say nothing."""
-        self.snapshots = Snapshots(section, encode, head)
+        """Without `encode` and a head the signals that need them say nothing."""
+        self.snapshots = Snapshots(section, encode, load_head)
         self.feedback = Feedback(section.feedback)
-        self.middleware = Semantic(
-            lambda: self.snapshots.current, Reader(encode, guard), states, self.feedback
-        )
+        reader = Reader(encode, guard)
+
+        def current() -> Snapshot:
+            return self.snapshots.current
+
+        self.detect = Detect(current, reader, cache)
+        self.middleware = Semantic(current, reader, states, self.feedback)
         self._watch = section.watch
 
     @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -38,12 +38,13 @@ class Snapshots:
         self,
         section: SemanticSection,
         encode: Encode | None,
-        head: DomainHead | None,
+        load_head: Callable[[], Awaitable[DomainHead | None]],
         clock: Callable[[], float] = time,
     ) -> None:
         self._section = section
         self._encode = encode
-        self._head = head
+        self._load_head = load_head
+        self._head: DomainHead | None = None
         self._clock = clock
         self._missing = MissingModels()
         self._current: Snapshot | None = None
@@ -64,6 +65,7 @@ class Snapshots:
 
     async def start(self) -> None:
         """The first snapshot. Raises ConfigError."""
+        self._head = await self._load_head()
         await self._take(self._section)
 
     async def reload(self) -> Reload:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, get_args
 
 from msgspec import UNSET
@@ -21,21 +20,13 @@ from radixway.pipeline import (
     Request,
 )
 from radixway.semantic.applying import Applied, apply, note_on_reply
-from radixway.semantic.decide import Verdict, judge, judge_blocks
+from radixway.semantic.detect import Meaning, find_meaning
 from radixway.semantic.plan import Plan, Wish, make_plan
-from radixway.semantic.question import read_question
 from radixway.semantic.reading import Reader
 from radixway.semantic.scores import Feedback
 from radixway.semantic.snapshot import Snapshot
 
 _PREFERENCES: tuple[str, ...] = get_args(Preference)
-
-
-class Blocked(GatewayError):
-    """A rule does not let the request pass."""
-
-    status = 403
-    code = "blocked_by_rule"
 
 
 class Semantic:
@@ -60,14 +51,17 @@ class Semantic:
         """The answer of the model that was chosen, or of the next that can answer.
 
         Raises:
-            Blocked: a rule says so.
+            Blocked: a rule says so (`Detect` finds it earlier).
             BadRequest: `preference` is none.
         """
-        snapshot = self._snapshot()
+        meaning = request.meaning
+        snapshot = meaning.snapshot if isinstance(meaning, Meaning) else self._snapshot()
         preference = _take_preference(request, snapshot.section.preference.default)
         if not snapshot.is_auto(request.model):
-            return await self._pass(snapshot, request, call_next)
-        plan = await self._plan(snapshot, request, preference)
+            return await _pass(request, call_next)
+        if not isinstance(meaning, Meaning):
+            meaning = await find_meaning(snapshot, self._reader, request)
+        plan = self._plan(meaning, request, preference)
         request.journal.add("semantic", plan)
         if plan.choice is None:
             request.edit(model=ANY_MODEL)
@@ -75,39 +69,19 @@ class Semantic:
             return await call_next(request)
         return await self._try(plan, request, call_next)
 
-    async def _pass(self, snapshot: Snapshot, request: Request, call_next: Next) -> Reply:
-        """An explicit model: rules may block it, and nothing is changed."""
-        if snapshot.blocks:
-            question = read_question(request.body, request.headers)
-            signals, verdict, failed = await self._reader.read(
-                snapshot, question, partial(judge_blocks, snapshot.rules)
-            )
-            request.journal.add(
-                "semantic",
-                model=request.model,
-                rule=verdict.rule.name if verdict and verdict.rule else None,
-                signals=signals.explain(),
-                failed=failed,
-            )
-            if verdict is not None:
-                raise _blocked(snapshot, verdict)
-        asked = request.model
-        reply = await call_next(request)
-        if asked is not None:
-            note_on_reply(reply, Applied(asked, None, False, None, False))
-        return reply
-
-    async def _plan(self, snapshot: Snapshot, request: Request, preference: Preference) -> Plan:
+    def _plan(self, meaning: Meaning, request: Request, preference: Preference) -> Plan:
+        snapshot = meaning.snapshot
         body = request.body
-        question = read_question(body, request.headers)
-        signals, verdict, failed = await self._reader.read(snapshot, question, partial(judge, snapshot.rules))
-        if verdict.action == "block":
-            rule = verdict.rule.name if verdict.rule else None
-            request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
-            raise _blocked(snapshot, verdict)
         wish = Wish(preference, _session_of(request, body), _completion_tokens(snapshot, body))
         return make_plan(
-            snapshot, question, signals, verdict, wish, self._states, self._feedback, tuple(failed)
+            snapshot,
+            meaning.question,
+            meaning.signals,
+            meaning.verdict,
+            wish,
+            self._states,
+            self._feedback,
+            meaning.failed,
         )
 
     async def _try(self, plan: Plan, request: Request, call_next: Next) -> Reply:
@@ -134,10 +108,13 @@ class Semantic:
         raise refusal
 
 
-def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:
-    name = verdict.rule.name if verdict.rule else ""
-    said = verdict.rule.message if verdict.rule else ""
-    return Blocked(said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status)
+async def _pass(request: Request, call_next: Next) -> Reply:
+    """A request that names its model: nothing is changed."""
+    asked = request.model
+    reply = await call_next(request)
+    if asked is not None:
+        note_on_reply(reply, Applied(asked, None, False, None, False))
+    return reply
 
 
 def _take_preference(request: Request, default: Preference) -> Preference:

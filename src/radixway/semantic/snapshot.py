@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
 from radixway.config.semantic import Category, SemanticSection
+from radixway.semantic.cache_rules import CacheRules, cache_rules_of
 from radixway.semantic.compiling import (
     categories_of,
     compile_rules,
@@ -45,6 +46,7 @@ class Snapshot:
     """Empty where none is configured and nothing suggests one."""
     blocks: frozenset[str]
     """Kinds of signals that rules that block may need: all that is read for an explicit model."""
+    cache_rules: CacheRules
 
     def is_auto(self, model: str | None) -> bool:
         """Whether that name leaves the choice to the gateway."""
@@ -67,6 +69,7 @@ async def take_snapshot(section: SemanticSection, encode: Encode | None, head: D
         needs={category.name: _best_thinks(category) for category in categories if category.model_scores},
         default_model=section.default_model or _best_on_the_whole(section.categories),
         blocks=frozenset().union(*(rule.when.kinds for rule in blocking)),
+        cache_rules=cache_rules_of(section),
     )
 
 

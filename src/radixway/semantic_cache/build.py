@@ -13,12 +13,8 @@ from radixway.semantic_cache.store import Store
 from radixway.telemetry import Metrics
 
 
-def build_semantic_cache(
-    config: SemanticCacheSection, embed: Embed, metrics: Metrics, *, encoder: str
-) -> CacheRoom:
+def build_semantic_cache(config: SemanticCacheSection, embed: Embed, metrics: Metrics) -> CacheRoom:
     """The middleware over the configured store, and all that stands behind it.
-
-    `encoder`: what names the vectors that `embed` makes.
 
     Raises:
         ConfigError: the store or the encryption needs a package that is not installed.
@@ -46,7 +42,7 @@ def build_semantic_cache(
         "backend",
         lambda: [(config.backend, len(memory))],
     )
-    middleware = SemanticCache(AnswerCache(config, store, embed, counts), encoder=encoder)
+    middleware = SemanticCache(AnswerCache(config, store, embed, counts))
     return CacheRoom(middleware, memory, behind)
 
 

@@ -63,11 +63,15 @@ class AnswerCache:
         self._told_apart: dict[tuple[str, str], None] = {}
 
     async def find(
-        self, question: Question, allowed: Directives = ANYTHING, category: str | None = None
+        self, question: Question, allowed: Directives = ANYTHING, least: float | None = None
     ) -> Found:
-        """An answer that may be given for the question, if there is one."""
+        """An answer that may be given for the question, if there is one.
+
+        `least`: the cosine it takes, by default `similarity_threshold`.
+        """
         began = perf_counter()
-        found = await self._find(question, allowed, category)
+        least = self.config.similarity_threshold if least is None else least
+        found = await self._find(question, allowed, least)
         self.counts.did("lookup", perf_counter() - began)
         if found.match is None:
             self.counts.miss()
@@ -129,7 +133,7 @@ class AnswerCache:
         mine, theirs = await self._vector(one), await self._vector(other)
         return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
 
-    async def _find(self, question: Question, allowed: Directives, category: str | None) -> Found:
+    async def _find(self, question: Question, allowed: Directives, least: float) -> Found:
         now = self._clock()
         entry = await self.store.find(question.scope, question.exact, now)
         if entry is not None and _young_enough(entry, allowed, now):
@@ -137,7 +141,7 @@ class AnswerCache:
         vector = await self._vector(question.text)
         if vector is None:
             return Found("encoder")
-        least = self._least_similarity(question.text, category)
+        least = self._least_similarity(question.text, least)
         refused = None
         if least < 1:
             near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
@@ -154,9 +158,8 @@ class AnswerCache:
             self.counts.refused(refused)
         return Found("miss", None, vector, refused)
 
-    def _least_similarity(self, text: str, category: str | None) -> float:
+    def _least_similarity(self, text: str, least: float) -> float:
         """Cosines of characters are another measure than the encoder's, with a threshold of its own."""
-        least = self.config.threshold(category)
         if least < 1 and is_by_characters(text):
             return max(least + self.config.ngram_threshold - self.config.similarity_threshold, 0.0)
         return least

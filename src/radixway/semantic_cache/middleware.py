@@ -37,16 +37,13 @@ class SemanticCache:
         self,
         cache: AnswerCache,
         *,
-        encoder: str = "",
-        category_of: Callable[[Request], str | None] = lambda request: None,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`encoder`: its id. `category_of`: the request's domain, where it is known by now."""
         self.cache = cache
         self._config: SemanticCacheSection = cache.config
         self._counts: Counts = cache.counts
-        self._encoder = encoder
-        self._category_of = category_of
+        self.encoder = ""
+        """The id of what makes the vectors, part of every scope."""
         self._clock = clock
         self._keeping: set[asyncio.Task[None]] = set()
 
@@ -58,7 +55,7 @@ class SemanticCache:
             return await call_next(request)
         found: Found | None = None
         if allowed.may_answer:
-            found = await self.cache.find(question, allowed, self._category_of(request))
+            found = await self.cache.find(question, allowed, self._least(request))
             self._note(request, question, found)
             if found.match is not None:
                 return self._give(request, found.match)
@@ -66,6 +63,12 @@ class SemanticCache:
         if allowed.may_keep:
             self._overhear(request, question, found, reply, allowed)
         return reply
+
+    def _least(self, request: Request) -> float:
+        """The least similarity: what the request's category says, else what is said for all."""
+        config = self._config
+        usual = config.similarity_threshold if request.cache_threshold is None else request.cache_threshold
+        return config.category_thresholds.get(request.category or "", usual)
 
     async def settle(self) -> None:
         """Wait until every answer that came is kept."""
@@ -83,7 +86,7 @@ class SemanticCache:
             multi_turn=config.multi_turn,
             longest_chars=config.longest_question_chars,
             max_temperature=config.max_temperature,
-            encoder=self._encoder,
+            encoder=self.encoder,
         )
 
     def _question_of(self, request: Request, allowed: Directives) -> Question | None:

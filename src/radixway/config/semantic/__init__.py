@@ -1,5 +1,6 @@
 """The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
 
+from radixway.config.semantic.caching import is_cached_by_default, whole_cache
 from radixway.config.semantic.categories import CATEGORIES, Category, InLanguages, ModelScore
 from radixway.config.semantic.checks import check
 from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
@@ -47,6 +48,8 @@ __all__ = [
     "SignalsSection",
     "VllmEndpoint",
     "check",
+    "is_cached_by_default",
     "load_semantic",
+    "whole_cache",
     "whole_semantic",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from radixway.config.base import Section
-from radixway.config.semantic.models import ModelName
+from radixway.config.semantic.models import ModelName, Share
 from radixway.config.semantic.signals import SignalName
 
 Action = Literal["route", "block", "boost_category", "fallthrough"]
@@ -74,6 +74,13 @@ class SystemPromptPlugin(Section):
     mode: Literal["replace", "insert"] = "replace"
 
 
+class CachePlugin(Section):
+    """`configuration` of `semantic-cache`."""
+
+    enabled: bool = True
+    similarity_threshold: Share | None = None
+
+
 class NamedValue(Section):
     """A header."""
 
@@ -90,8 +97,7 @@ class HeaderMutation(Section):
 
 
 class Plugin(Section):
-    """What else a decision does. `system_prompt` and `header_mutation` are done here; the others are for the
-    cache and the guard to read."""
+    """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
     configuration: dict[str, Any] = Field(default_factory=dict)
@@ -102,6 +108,8 @@ class Plugin(Section):
             SystemPromptPlugin.model_validate(self.configuration)
         elif self.type == "header_mutation":
             HeaderMutation.model_validate(self.configuration)
+        elif self.type == "semantic-cache":
+            CachePlugin.model_validate(self.configuration)
         return self
 
 

@@ -103,6 +103,19 @@ class SemanticSection(Section):
         """Whether requests are read for their meaning."""
         return bool(self.model_fields_set) if self.enabled is None else self.enabled
 
+    def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
+        """What that endpoint is asked for; empty: whatever its server says that it serves.
+
+        Where models name it among their `preferred_endpoints`: these, and those that name none.
+        """
+        if endpoint.models:
+            return endpoint.models
+        prefer = {name: params.preferred_endpoints for name, params in self.models.items()}
+        if not any(endpoint.name in names for names in prefer.values()):
+            return ()
+        served = [name for name, names in prefer.items() if not names or endpoint.name in names]
+        return (*served, *(lora.name for name in served for lora in self.models[name].loras))
+
     def family_of(self, model: str) -> ReasoningFamily | None:
         """How that model is told whether to think."""
         params = self.models.get(model)

@@ -1,5 +1,12 @@
 """Small classifiers over what an encoder made of a text, each in a file, tied to the encoder's weights."""
 
+from pathlib import Path
+
+import radixway.bundled
+from radixway.encoders.heads.domain import DomainHead
 from radixway.encoders.heads.head import Head
 
-__all__ = ["Head"]
+__all__ = ["DOMAIN_HEAD", "DomainHead", "Head"]
+
+DOMAIN_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "domain.npz"
+"""The one that ships."""

@@ -1,0 +1,58 @@
+"""What categories and decisions want of the semantic cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from radixway.config.semantic import SemanticSection
+from radixway.semantic.decide import Verdict
+
+PLUGIN = "semantic-cache"
+
+Wanted = tuple[bool | None, float | None]
+"""Whether to cache, and the least similarity; None each where the cache's own configuration says."""
+
+_NOTHING: Wanted = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDefault:
+    """What the cache itself is configured to do."""
+
+    enabled: bool
+    """Whether answers are kept where no category says otherwise."""
+    by_category: bool
+    """Whether it has thresholds for categories."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    """By category, and by the plugin of the decision that won. False where nothing is said."""
+
+    by_category: Mapping[str, Wanted] = field(default_factory=dict)
+    by_decision: Mapping[str, Wanted] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_category or self.by_decision)
+
+    def of(self, verdict: Verdict) -> Wanted:
+        """The decision's word goes before its category's."""
+        rule = verdict.rule
+        if rule is not None and rule.name in self.by_decision and PLUGIN in rule.plugins:
+            return self.by_decision[rule.name]
+        return self.by_category.get(verdict.category or "", _NOTHING)
+
+
+def cache_rules_of(section: SemanticSection) -> CacheRules:
+    """Those of a configuration."""
+    by_category = {
+        each.name: (each.semantic_cache_enabled, each.semantic_cache_similarity_threshold)
+        for each in section.categories
+    }
+    by_decision = {
+        rule.name: (said.get("enabled", True), said.get("similarity_threshold"))
+        for rule in section.decisions
+        for said in (plugin.configuration for plugin in rule.plugins if plugin.type == PLUGIN)
+    }
+    return CacheRules({name: said for name, said in by_category.items() if said != _NOTHING}, by_decision)

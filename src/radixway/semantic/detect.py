@@ -1,0 +1,101 @@
+"""Before the cache: rules that block, and what a request's category wants of kept answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from radixway.pipeline import GatewayError, Next, Reply, Request
+from radixway.semantic.cache_rules import CacheDefault
+from radixway.semantic.decide import Verdict, judge, judge_blocks
+from radixway.semantic.question import Question, read_question
+from radixway.semantic.reading import Reader
+from radixway.semantic.signals.base import Signals
+from radixway.semantic.snapshot import Snapshot
+
+NOT_CACHED = "category"
+"""`Request.uncacheable` where the category, or the rule, is not to be cached."""
+
+
+class Blocked(GatewayError):
+    """A rule does not let the request pass."""
+
+    status = 403
+    code = "blocked_by_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What was found of a request whose model is left to the gateway."""
+
+    snapshot: Snapshot
+    question: Question
+    signals: Signals
+    verdict: Verdict
+    failed: tuple[str, ...]
+
+
+class Detect:
+    """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
+
+    surfaces = frozenset({"openai.chat", "openai.completions"})
+
+    def __init__(self, snapshot: Callable[[], Snapshot], reader: Reader, cache: CacheDefault | None) -> None:
+        """`snapshot`: the current one. `cache`: None where there is no cache."""
+        self._snapshot = snapshot
+        self._reader = reader
+        self._cache = cache
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises Blocked where a rule says so."""
+        snapshot = self._snapshot()
+        wanted = None if self._cache is None else self._cache.enabled
+        if snapshot.is_auto(request.model):
+            if snapshot.blocks or self._depends_on_category(snapshot):
+                request.meaning = meaning = await find_meaning(snapshot, self._reader, request)
+                said, request.cache_threshold = snapshot.cache_rules.of(meaning.verdict)
+                wanted = wanted if said is None else said
+        elif snapshot.blocks:
+            await self._block(snapshot, request)
+        if wanted is False and request.uncacheable is None:
+            request.uncacheable = NOT_CACHED
+        return await call_next(request)
+
+    def _depends_on_category(self, snapshot: Snapshot) -> bool:
+        """Whether the cache does."""
+        return self._cache is not None and (self._cache.by_category or bool(snapshot.cache_rules))
+
+    async def _block(self, snapshot: Snapshot, request: Request) -> None:
+        """Of a request that names its model, rules that block are all that is asked."""
+        question = read_question(request.body, request.headers)
+        signals, verdict, failed = await self._reader.read(
+            snapshot, question, partial(judge_blocks, snapshot.rules)
+        )
+        request.journal.add(
+            "semantic",
+            model=request.model,
+            rule=verdict.rule.name if verdict and verdict.rule else None,
+            signals=signals.explain(),
+            failed=failed,
+        )
+        if verdict is not None:
+            raise _blocked(snapshot, verdict)
+
+
+async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> Meaning:
+    """Read signals until the verdict is certain. Raises Blocked where it is that."""
+    question = read_question(request.body, request.headers)
+    signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
+    if verdict.action == "block":
+        rule = verdict.rule.name if verdict.rule else None
+        request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
+        raise _blocked(snapshot, verdict)
+    request.category = verdict.category
+    return Meaning(snapshot, question, signals, verdict, tuple(failed))
+
+
+def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:
+    name = verdict.rule.name if verdict.rule else ""
+    said = verdict.rule.message if verdict.rule else ""
+    return Blocked(said or f"the rule {name!r} blocks this request", status=snapshot.section.block.status)

@@ -1,0 +1,118 @@
+"""What a gateway has that reads texts: the encoder, the semantic layer, the semantic cache, as configured.
+
+Their rooms are imported only where something is on that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from radixway.config import Config, ConfigError, WorkerSection
+from radixway.config.semantic import is_cached_by_default, whole_cache, whole_semantic
+from radixway.pipeline import Middleware, ModelStates
+from radixway.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from radixway.encoders import EncoderService
+    from radixway.semantic.build import SemanticRoom
+    from radixway.semantic_cache import CacheRoom
+
+
+class Understanding:
+    """The rooms that read, in the order in which requests pass them."""
+
+    def __init__(self, config: Config, metrics: Metrics, states: ModelStates) -> None:
+        """Raises ConfigError: a file cannot be read, packages are missing."""
+        self._config = config
+        self._metrics = metrics
+        given = config.semantic
+        self._section = whole_semantic(given) if given is not None and given.is_on else None
+        self._caching = whole_cache(config.semantic_cache, self._section)
+        self.encoders = self._start_encoders()
+        self.cache = self._build_cache()
+        self.semantic = self._build_semantic(states)
+
+    def middlewares(self) -> Iterator[Middleware]:
+        """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision."""
+        if self.encoders is None:
+            return
+        from radixway.encoders import OnePass
+
+        yield OnePass(self.encoders)
+        if self.semantic is not None:
+            yield self.semantic.detect
+        if self.cache is not None:
+            yield self.cache.middleware
+        if self.semantic is not None:
+            yield self.semantic.middleware
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Raises ConfigError for what only shows when it is used."""
+        async with AsyncExitStack() as stack:
+            if self.encoders is not None:
+                stack.push_async_callback(self.encoders.aclose)
+            if self.cache is not None:
+                self.cache.middleware.encoder = await self._encoder_id()
+                await stack.enter_async_context(self.cache.running())
+            if self.semantic is not None:
+                await stack.enter_async_context(self.semantic.running())
+            yield
+
+    def reports(self) -> dict[str, Callable[[], Any]]:
+        """For `/health`."""
+        said: dict[str, Callable[[], Any]] = {}
+        if self.cache is not None:
+            said["semantic_cache"] = self.cache.describe
+        if self.semantic is not None:
+            said["semantic"] = self.semantic.snapshots.describe
+        return said
+
+    def workers(self) -> list[WorkerSection]:
+        """What the semantic configuration names as endpoints."""
+        if self._section is None:
+            return []
+        return [
+            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint))
+            for endpoint in self._section.vllm_endpoints
+        ]
+
+    def _start_encoders(self) -> EncoderService | None:
+        if self._section is None and not self._caching.enabled:
+            return None
+        try:
+            from radixway.encoders import start_service
+        except ImportError as error:
+            raise ConfigError(f"semantic and semantic_cache need radixway[semantic]: {error}") from None
+        return start_service(self._config.encoders)
+
+    def _build_cache(self) -> CacheRoom | None:
+        if not self._caching.enabled or self.encoders is None:
+            return None
+        from radixway.semantic_cache import build_semantic_cache, embed_with
+
+        return build_semantic_cache(self._caching, embed_with(self.encoders), self._metrics)
+
+    def _build_semantic(self, states: ModelStates) -> SemanticRoom | None:
+        if self._section is None or self._config.semantic is None or self.encoders is None:
+            return None
+        from radixway.semantic.build import build_room
+        from radixway.semantic.cache_rules import CacheDefault
+
+        caching = None
+        if self.cache is not None:
+            enabled = is_cached_by_default(self._config.semantic_cache, self._section)
+            caching = CacheDefault(enabled, bool(self._caching.category_thresholds))
+        return build_room(self._config.semantic, states, self.encoders, cache=caching)
+
+    async def _encoder_id(self) -> str:
+        """What made the cache's vectors. Without an encoder there are none, only literal repeats."""
+        from radixway.encoders import EncoderError
+
+        assert self.encoders is not None
+        try:
+            return (await self.encoders.ready()).id
+        except EncoderError:
+            return "none"
