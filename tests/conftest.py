@@ -3,6 +3,11 @@
 import socket
 
 import pytest
+from hypothesis import settings
+
+# No test depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def _find_port() -> int:

@@ -48,6 +48,7 @@ from radixway.surfaces import (
     affinity_routes,
     count_routes,
     fleet_routes,
+    model_routes,
     selector_routes,
     semantic_routes,
     session_routes,
@@ -229,6 +230,7 @@ class Gateway:
         self._rest.include_router(
             admin_routes(self.registry, self.metrics, self.journals, reports, self.router.cache_stats)
         )
+        self._rest.include_router(model_routes(self.registry, reading.model_names))
         self._rest.include_router(worker_routes(self.registry, health, access))
         self._rest.include_router(sglang_routes(self.registry, transport))
         fan_out = FanOut(transport, config.routing.weights.update_timeout_s)

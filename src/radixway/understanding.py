@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
 
 
+VSR = "vllm-semantic-router"
+"""`owned_by`, as published."""
+
+
 class Understanding:
     """The rooms that read, in the order in which requests pass them."""
 
@@ -69,6 +73,16 @@ class Understanding:
         if self.semantic is not None:
             said["semantic"] = self.semantic.snapshots.describe
         return said
+
+    def model_names(self) -> dict[str, str]:
+        """By name that a request may ask for beside those of workers: who answers for it."""
+        if self.semantic is None:
+            return {}
+        section = self.semantic.snapshots.current.section
+        names = {"auto": VSR, section.auto_model_name: VSR}
+        if section.include_config_models_in_list:
+            names |= dict.fromkeys(section.model_names(), VSR)
+        return names
 
     def workers(self) -> list[WorkerSection]:
         """What the semantic configuration names as endpoints."""

@@ -48,6 +48,7 @@ SECTION = {
     ],
     "regex_rules": [{"name": "card", "pattern": "\\b\\d{4}(-\\d{4}){3}\\b", "action": "block"}],
 }
+VSR = "vllm-semantic-router"
 MODELS = ["general", "prover", "adviser", "thinker"]
 HEADERS = [
     "x-vsr-selected-category",
@@ -261,7 +262,9 @@ async def test_a_changed_file_takes_effect_by_itself(tmp_path):
         before = (await running.get("/config/semantic"))[1]["checksum"]
         async with asyncio.timeout(20):
             while (await running.get("/config/semantic"))[1]["checksum"] == before:
-                file.write_text("default_model: prover\n")
+                written = tmp_path / "written.yaml"
+                written.write_text("default_model: prover\n")
+                written.replace(file)
         _, _, headers = await ask(running, "hello")
     assert headers["x-vsr-selected-model"] == "prover"
 
@@ -279,3 +282,34 @@ async def test_a_decision_of_v0_1_sets_model_prompt_effort_and_headers():
     assert urgent.json()["messages"][0] == {"role": "system", "content": "简短回答。"}
     assert urgent.headers["x-urgent"] == "yes" and "x-debug" not in urgent.headers
     assert other["model"] == "phi4"
+
+
+async def test_the_names_that_leave_the_choice_are_among_the_models():
+    async with deciding(section=SECTION | {"include_config_models_in_list": True}) as (running, _):
+        _, listed = await running.get("/v1/models")
+        owners = {model["id"]: model["owned_by"] for model in listed["data"]}
+        _, one = await running.get("/v1/models/MoM")
+    assert owners == {"MoM": VSR, "auto": VSR} | dict.fromkeys(MODELS, "radixway")
+    assert one["id"] == "MoM"
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("Solve the quadratic equation x^2 - 5x + 6 = 0 and show each step of the algebra.", "math"),
+        ("Explain how enzymes and mitochondria help a cell to make energy.", "biology"),
+        ("一个正方形的面积是16平方厘米，求它的周长。", "math"),
+    ],
+)
+async def test_the_shipped_head_finds_the_domain(text, category):
+    section = {
+        "default_model": "general",
+        "categories": [
+            {"name": name, "model_scores": [{"model": model, "score": 1, "use_reasoning": False}]}
+            for name, model in (("math", "prover"), ("biology", "adviser"))
+        ],
+    }
+    async with deciding(section=section) as (running, _):
+        _, _, headers = await ask(running, text)
+    assert headers["x-vsr-selected-category"] == category
+    assert headers["x-vsr-selected-model"] == {"math": "prover", "biology": "adviser"}[category]

@@ -15,6 +15,7 @@ from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.hop import TrustedHops
+from radixway.surfaces.models import model_routes
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.semantic import semantic_routes
@@ -40,6 +41,7 @@ __all__ = [
     "affinity_routes",
     "count_routes",
     "fleet_routes",
+    "model_routes",
     "selector_routes",
     "semantic_routes",
     "session_routes",

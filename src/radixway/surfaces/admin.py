@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from radixway import __version__
-from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
+from radixway.pipeline import BadRequest, GatewayError, NoWorkers
 from radixway.routing import Registry, Worker, WorkerState
 from radixway.telemetry import JournalBook, Metrics
 
@@ -31,7 +31,7 @@ def admin_routes(
     reports: Mapping[str, Callable[[], Any]] | None = None,
     cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
 ) -> APIRouter:
-    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`, `/v1/models`.
+    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`.
 
     `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
     under the Slime router's names, None while there is no store.
@@ -94,27 +94,11 @@ def admin_routes(
             raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
         return journal.explain()
 
-    @router.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        """Every model that some worker serves, in OpenAI's shape."""
-        return {"object": "list", "data": [_model(name) for name in sorted(registry.models())]}
-
-    @router.get("/v1/models/{model:path}")
-    async def model(model: str) -> dict[str, Any]:
-        """One model."""
-        if model not in registry.models():
-            raise ModelNotFound(model)
-        return _model(model)
-
     return router
 
 
 def _breaker(worker: Worker) -> str:
     return worker.breaker.state(monotonic()).value
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "radixway"}
 
 
 def _wants_prometheus(request: Request) -> bool:

@@ -103,6 +103,13 @@ class SemanticSection(Section):
         """Whether requests are read for their meaning."""
         return bool(self.model_fields_set) if self.enabled is None else self.enabled
 
+    def model_names(self) -> list[str]:
+        """Every model that is configured, each once."""
+        scored = (score.model for category in self.categories for score in category.model_scores)
+        refs = (ref.lora_name or ref.model for rule in self.decisions for ref in rule.model_refs)
+        default = (self.default_model,) if self.default_model else ()
+        return list(dict.fromkeys((*default, *self.models, *scored, *refs)))
+
     def models_at(self, endpoint: VllmEndpoint) -> tuple[str, ...]:
         """What that endpoint is asked for; empty: whatever its server says that it serves.
 
