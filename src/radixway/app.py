@@ -26,6 +26,7 @@ from radixway.routing import (
     Selector,
     Tokenizers,
     WeightVersions,
+    WorkersOfModel,
     WorkerState,
     state_of_model,
 )
@@ -58,6 +59,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
+from radixway.surfaces.classification import LazyRoom, classify_routes, prompt_routes, vector_routes
 from radixway.telemetry import JournalBook, Metrics
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import (
@@ -179,9 +181,11 @@ class Gateway:
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
-        reading = Understanding(
-            config, self.metrics, lambda model: state_of_model(self.registry, model, selector.ledger.clock())
-        )
+
+        def states(model: str) -> WorkersOfModel | None:
+            return state_of_model(self.registry, model, selector.ledger.clock())
+
+        reading = Understanding(config, self.metrics, states)
         semantic, cache = reading.semantic, reading.cache
         self.cache = cache
         if self.recorder is not None:
@@ -250,6 +254,10 @@ class Gateway:
             from radixway.surfaces.semantic_cache import cache_routes
 
             self._rest.include_router(cache_routes(cache, self.journals, access))
+        classification = LazyRoom(config, states, reading.encoders, semantic)
+        self._rest.include_router(classify_routes(classification))
+        self._rest.include_router(vector_routes(classification))
+        self._rest.include_router(prompt_routes(semantic, access))
         if semantic is not None:
             self._rest.include_router(semantic_routes(semantic, access))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
@@ -264,6 +272,7 @@ class Gateway:
                 yield
         finally:
             reservations.close()
+            await classification.aclose()
             prompts.close()
             await worker_calls.close()
             await self.sessions.close()

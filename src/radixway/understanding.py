@@ -40,7 +40,7 @@ class Understanding:
 
     def middlewares(self) -> Iterator[Middleware]:
         """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision."""
-        if self.encoders is None:
+        if self.encoders is None or (self.semantic is None and self.cache is None):
             return
         from radixway.encoders import OnePass
 
@@ -94,12 +94,14 @@ class Understanding:
         ]
 
     def _start_encoders(self) -> EncoderService | None:
-        if self._section is None and not self._caching.enabled:
-            return None
+        if self._section is None and not self._caching.enabled and not self._config.encoders.preload:
+            return None  # whoever asks what a text is starts it then
         try:
             from radixway.encoders import start_service
         except ImportError as error:
-            raise ConfigError(f"semantic and semantic_cache need radixway[semantic]: {error}") from None
+            raise ConfigError(
+                f"semantic, semantic_cache and encoders.preload need radixway[semantic]: {error}"
+            ) from None
         return start_service(self._config.encoders)
 
     def _build_cache(self) -> CacheRoom | None:

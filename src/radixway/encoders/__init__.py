@@ -5,7 +5,7 @@ Needs radixway[semantic]; nothing here is imported until something is configured
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
 from radixway.encoders.load import load_encoder, start_service
-from radixway.encoders.request import OnePass, RequestEncodings
+from radixway.encoders.request import OnePass, RequestEncodings, read_once
 from radixway.encoders.sentence import SentenceEncoder
 from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
 
@@ -20,5 +20,6 @@ __all__ = [
     "RequestEncodings",
     "SentenceEncoder",
     "load_encoder",
+    "read_once",
     "start_service",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -73,8 +74,22 @@ class OnePass:
         self._layers = tuple(layers)
 
     async def __call__(self, request: R, call_next: Callable[[R], Awaitable[T]]) -> T:
-        token = of_this_request.set(RequestEncodings(self._service, self._layers))
-        try:
+        with read_once(self._service, self._layers):
             return await call_next(request)
-        finally:
-            of_this_request.reset(token)
+
+
+@contextmanager
+def read_once(service: EncoderService, layers: Sequence[int] = ()) -> Iterator[None]:
+    """Within it, in this task and those it starts, every text is read once. Within another it does nothing.
+
+    `layers`: see `RequestEncodings`.
+    """
+    current = of_this_request.get()
+    if current is not None and current.service is service:
+        yield
+        return
+    token = of_this_request.set(RequestEncodings(service, layers))
+    try:
+        yield
+    finally:
+        of_this_request.reset(token)

@@ -17,6 +17,13 @@ from radixway.pipeline.errors import (
     WorkerFailed,
     WorkerNotFound,
 )
+from radixway.pipeline.guarding import (
+    Attack,
+    AttackJudge,
+    GuardUnavailable,
+    PersonalData,
+    PersonalDataFinder,
+)
 from radixway.pipeline.in_hand import InHand
 from radixway.pipeline.middleware import Middleware, Next, Pipeline, Services, TokenizerOf, load_middlewares
 from radixway.pipeline.model_states import ModelState, ModelStates
@@ -28,11 +35,14 @@ __all__ = [
     "ANY_MODEL",
     "RADIX_TREE",
     "AbortedRequests",
+    "Attack",
+    "AttackJudge",
     "BadRequest",
     "Chunks",
     "DeadlineExceeded",
     "FailureReason",
     "GatewayError",
+    "GuardUnavailable",
     "InHand",
     "Middleware",
     "ModelNotFound",
@@ -41,6 +51,8 @@ __all__ = [
     "Next",
     "NoWorkers",
     "Overloaded",
+    "PersonalData",
+    "PersonalDataFinder",
     "Pipeline",
     "RefusalReason",
     "Reply",

@@ -86,6 +86,10 @@ class Snapshots:
             log.info("semantic: configuration %s is in force", self.describe()["checksum"])
             return Reload(True, f"configuration {self.describe()['checksum']} is in force")
 
+    def swap(self, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Put a changed snapshot in the place of the current one, until the configuration is read again."""
+        self._current = change(self.current)
+
     async def _take(self, section: SemanticSection) -> None:
         whole = await asyncio.to_thread(whole_semantic, section)
         snapshot = await take_snapshot(whole, self._encode, self._head)

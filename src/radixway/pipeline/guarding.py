@@ -1,0 +1,76 @@
+"""What rooms may ask of a guard: personal data, attacks on the prompt; `app.py` says who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class GuardUnavailable(Exception):
+    """There is nobody who could judge now; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalData:
+    """One stretch of a text that is personal data."""
+
+    type: str
+    """`PERSON`, `EMAIL_ADDRESS` …"""
+    begin: int
+    """In characters."""
+    end: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """How likely a text attacks the prompt that it will be part of."""
+
+    risk: float
+    """That it is an attack of any kind: the highest of any part of the text, in [0, 1]."""
+    kinds: Mapping[str, float]
+    """The same by kind."""
+    patterns: tuple[str, ...] = ()
+    """Names of known patterns that were found, where patterns are looked for."""
+    parts: int = 1
+    """How many parts the text was judged in."""
+
+
+class PersonalDataFinder(Protocol):
+    """Finds personal data."""
+
+    @property
+    def threshold(self) -> float:
+        """Confidence from which a finding counts, where nobody says otherwise."""
+        ...
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """What can be found; empty where that is not known yet."""
+        ...
+
+    async def find(self, text: str) -> Sequence[PersonalData]:
+        """Every finding of any confidence, in the order of the text, none overlapping another.
+
+        Raises GuardUnavailable.
+        """
+        ...
+
+
+class AttackJudge(Protocol):
+    """Tells attacks on the prompt from other texts."""
+
+    @property
+    def threshold(self) -> float:
+        """Risk from which a text is an attack, where nobody says otherwise."""
+        ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What can be told; empty where that is not known yet."""
+        ...
+
+    async def judge(self, text: str) -> Attack:
+        """Raises GuardUnavailable."""
+        ...

@@ -1,0 +1,132 @@
+"""Answers to questions about texts, as the published API gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from radixway.pipeline import Attack, AttackJudge, PersonalData, PersonalDataFinder
+from radixway.semantic.classification.intent import Intent
+from radixway.semantic.classification.options import IntentOptions, PiiOptions, SecurityOptions
+
+_TYPES = {"EMAIL": "EMAIL_ADDRESS", "PHONE": "PHONE_NUMBER", "SSN": "US_SSN", "LOCATION": "GPE"}
+"""Short names of the published examples."""
+_SENSITIVITY = {"low": 0.2, "medium": 0.0, "high": -0.2}
+"""What is added to the classifier's threshold."""
+
+
+class UnknownTypes(Exception):
+    """Nothing of what was to be looked for is known here."""
+
+    def __init__(self, field: str, known: Sequence[str]) -> None:
+        """`field`: of the options."""
+        super().__init__(f"none of these can be told here; known are {', '.join(sorted(known))}")
+        self.field = field
+
+
+def intent_answer(intent: Intent, options: IntentOptions, time_ms: int) -> dict[str, Any]:
+    """`/classify/intent`: the classifier's word, and the decision where one can be made."""
+    assert intent.domain is not None
+    classification: dict[str, Any] = {
+        "category": intent.domain.label,
+        "confidence": intent.domain.confidence,
+        "entropy": intent.domain.entropy,
+        "processing_time_ms": time_ms,
+    }
+    told: dict[str, Any] = {"classification": classification}
+    if options.return_probabilities:
+        told["probabilities"] = _falling(intent.domain.distribution)
+    told |= {
+        "recommended_model": intent.model,
+        "routing_decision": intent.routing_decision(options.confidence_threshold),
+        "matched_signals": intent.matched(),
+        "decision": intent.decision(),
+    }
+    if options.include_explanation:
+        told["explanation"] = intent.explain()
+    return told
+
+
+def pii_answer(
+    text: str,
+    found: Sequence[PersonalData],
+    finder: PersonalDataFinder,
+    options: PiiOptions,
+    time_ms: int,
+) -> dict[str, Any]:
+    """`/classify/pii`: findings of the wanted types that are sure enough."""
+    wanted = {_TYPES.get(name.upper(), name.upper()) for name in options.entity_types} - {"ALL"}
+    least = finder.threshold if options.confidence_threshold is None else options.confidence_threshold
+    kept = [each for each in found if each.confidence >= least and (not wanted or each.type in wanted)]
+    told: dict[str, Any] = {
+        "has_pii": bool(kept),
+        "entities": [_entity(text, each, options) for each in kept],
+    }
+    if options.mask_entities:
+        told["masked_text"] = masked(text, kept)
+    told |= {
+        "security_recommendation": "block" if kept else "allow",
+        "processing_time_ms": time_ms,
+    }
+    return told | _unchecked("entity_types", wanted, finder.types)
+
+
+def security_answer(
+    attack: Attack, judge: AttackJudge, options: SecurityOptions, time_ms: int
+) -> dict[str, Any]:
+    """`/classify/security`: an attack is what reaches the threshold, which the sensitivity moves."""
+    least = min(1.0, max(0.0, judge.threshold + _SENSITIVITY[options.sensitivity]))
+    wanted = set(options.detection_types)
+    known = {kind: share for kind, share in attack.kinds.items() if not wanted or kind in wanted}
+    risk = max(known.values(), default=0.0) if wanted else attack.risk
+    found = risk >= least
+    told: dict[str, Any] = {
+        "is_jailbreak": found,
+        "risk_score": risk,
+        "detection_types": [kind for kind, share in known.items() if share >= least],
+        "confidence": risk if found else 1 - risk,
+        "recommendation": "block" if found else "allow",
+        "patterns_detected": list(attack.patterns),
+        "processing_time_ms": time_ms,
+    }
+    if options.include_reasoning:
+        shares = ", ".join(f"{kind} {share:.3f}" for kind, share in known.items())
+        told["reasoning"] = (
+            f"{shares}: the highest of {attack.parts} part{'s' * (attack.parts > 1)} of the text; "
+            f"an attack from {least:.2f}"
+        )
+    return told | _unchecked("detection_types", wanted, judge.kinds)
+
+
+def masked(text: str, found: Sequence[PersonalData]) -> str:
+    """The text with every finding replaced by its type in brackets; findings in order, none overlapping."""
+    parts, at = [], 0
+    for each in found:
+        parts += [text[at : each.begin], f"[{each.type}]"]
+        at = each.end
+    return "".join([*parts, text[at:]])
+
+
+def _entity(text: str, found: PersonalData, options: PiiOptions) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "type": found.type,
+        "value": text[found.begin : found.end],
+        "confidence": found.confidence,
+    }
+    if options.return_positions:
+        told |= {"start_position": found.begin, "end_position": found.end}
+    if options.mask_entities:
+        told["masked_value"] = f"[{found.type}]"
+    return told
+
+
+def _unchecked(field: str, wanted: set[str], known: Sequence[str]) -> dict[str, Any]:
+    """Says plainly what was asked for and not looked for. Raises UnknownTypes where that is all of it."""
+    unknown = sorted(wanted - set(known))
+    if unknown and len(unknown) == len(wanted):
+        raise UnknownTypes(field, known)
+    return {f"unknown_{field}": unknown} if unknown else {}
+
+
+def _falling(distribution: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(distribution.items(), key=lambda item: -item[1]))

@@ -1,0 +1,148 @@
+"""What judges texts here, and what of it runs: facts only; classifiers are not loaded for them."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from radixway.semantic.classification.classifiers import SequenceClassifierJudge, TokenClassifierFinder
+from radixway.semantic.classification.room import ClassificationRoom
+from radixway.semantic.classification.tasks import Tasks
+from radixway.semantic.compiling import categories_of
+from radixway.semantic.snapshot import Snapshot
+
+Told = dict[str, Any]
+
+
+def models_told(room: ClassificationRoom) -> Told:
+    """`/info/models`: every model with whether it is loaded, and the process."""
+    return {
+        "models": [_domain(room), _pii(room), _jailbreak(room), _encoder(room)],
+        "system": {
+            "python_version": platform.python_version(),
+            "architecture": platform.machine(),
+            "os": sys.platform,
+            "memory_usage": _memory(),
+        },
+    }
+
+
+def classifier_told(tasks: Tasks) -> Told:
+    """`/info/classifier`: what can be asked, in which categories, and how long it took so far."""
+    room = tasks.room
+    snapshot = room.snapshot
+    section = snapshot.section
+    return {
+        "status": "active" if room.encoders.failure is None else "unavailable",
+        "capabilities": _capabilities(room),
+        "categories": [
+            {
+                "name": each.name,
+                "description": each.description,
+                "mmlu_categories": list(each.labels()),
+                "threshold": section.classifier.category_model.threshold,
+            }
+            for each in categories_of(section)
+        ],
+        "decisions": _decisions(snapshot),
+        "pii_types": list(room.finder.types) if room.finder is not None else [],
+        "security": {
+            "jailbreak_detection": room.judge is not None,
+            "detection_types": list(room.judge.kinds) if room.judge is not None else [],
+            "enabled": room.judge is not None,
+        },
+        "performance": {
+            "average_latency_ms": tasks.spent_s / tasks.answered * 1e3 if tasks.answered else None,
+            "requests_handled": tasks.answered,
+        },
+        "configuration": {
+            "category_threshold": section.classifier.category_model.threshold,
+            "pii_threshold": room.finder.threshold if room.finder is not None else None,
+            "jailbreak_threshold": room.judge.threshold if room.judge is not None else None,
+            "similarity_threshold": section.bert_model.threshold,
+            "max_batch_size": section.api.batch_classification.max_batch_size,
+        },
+    }
+
+
+def _capabilities(room: ClassificationRoom) -> list[str]:
+    can = {
+        "intent_classification": "domain" in room.snapshot.detectors,
+        "pii_detection": room.finder is not None,
+        "security_detection": room.judge is not None,
+        "similarity_matching": room.encoders.failure is None,
+    }
+    return [name for name, there in can.items() if there]
+
+
+def _decisions(snapshot: Snapshot) -> list[Told]:
+    return [
+        {
+            "name": each.name,
+            "description": each.description,
+            "priority": each.priority,
+            "reasoning_enabled": any(ref.use_reasoning for ref in each.model_refs),
+        }
+        for each in snapshot.section.decisions
+    ]
+
+
+def _domain(room: ClassificationRoom) -> Told:
+    section = room.snapshot.section
+    told = _model("category_classifier", "intent_classification", "domain" in room.snapshot.detectors)
+    return told | {
+        "model_path": "bundled/heads/domain.npz",
+        "categories": [each.name for each in categories_of(section)],
+        "metadata": {"threshold": f"{section.classifier.category_model.threshold:.2f}"},
+    }
+
+
+def _pii(room: ClassificationRoom) -> Told:
+    finder = room.finder
+    path = finder.classifier.path if isinstance(finder, TokenClassifierFinder) else None
+    failure = finder.classifier.failure if isinstance(finder, TokenClassifierFinder) else None
+    told = _model("pii_classifier", "pii_detection", finder is not None and bool(finder.types), path, failure)
+    if finder is None:
+        return told | {"metadata": {"status": "not configured"}}
+    return told | {"metadata": {"threshold": f"{finder.threshold:.2f}"}}
+
+
+def _jailbreak(room: ClassificationRoom) -> Told:
+    judge = room.judge
+    path = judge.classifier.path if isinstance(judge, SequenceClassifierJudge) else None
+    failure = judge.classifier.failure if isinstance(judge, SequenceClassifierJudge) else None
+    loaded = judge is not None and bool(judge.kinds)
+    told = _model("jailbreak_classifier", "security_detection", loaded, path, failure)
+    if judge is None:
+        return told | {"metadata": {"status": "not configured"}}
+    return told | {"metadata": {"threshold": f"{judge.threshold:.2f}"}}
+
+
+def _encoder(room: ClassificationRoom) -> Told:
+    encoder = room.encoders.encoder
+    told = _model("sentence_encoder", "similarity", encoder is not None, failure=room.encoders.failure)
+    if encoder is None:
+        return told
+    return told | {"model_path": encoder.id, "metadata": {"dimension": str(encoder.size)}}
+
+
+def _model(name: str, kind: str, loaded: bool, path: Path | None = None, failure: str | None = None) -> Told:
+    told: Told = {"name": name, "type": kind, "loaded": loaded}
+    if path is not None:
+        told["model_path"] = path.name
+    if failure is not None:
+        told["error"] = failure
+    return told
+
+
+def _memory() -> str | None:
+    """What the process has in memory now, where the system tells."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    import resource
+
+    return f"{pages * resource.getpagesize() / 1e6:.2f} MB"

@@ -1,0 +1,177 @@
+"""Who is asked what a text is: the encoder, the semantic snapshot, and whoever judges for the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from radixway.config import EncodersSection
+from radixway.config.semantic import SemanticSection
+from radixway.pipeline import (
+    Attack,
+    AttackJudge,
+    GuardUnavailable,
+    ModelStates,
+    PersonalData,
+    PersonalDataFinder,
+)
+from radixway.semantic.build import SemanticRoom
+from radixway.semantic.classification.intent import Intent, read_intent
+from radixway.semantic.reading import Reader
+from radixway.semantic.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from radixway.encoders import EncoderService, Encoding
+
+T = TypeVar("T")
+_JAILBREAK_THRESHOLD = 0.7
+"""Where no `prompt_guard` says otherwise."""
+
+
+class Unavailable(Exception):
+    """What a question needs is not there; nothing is answered in its place."""
+
+    def __init__(self, missing: str, why: str) -> None:
+        """`missing`: `encoder`, `domain_classifier`, `pii_classifier` or `jailbreak_classifier`."""
+        super().__init__(why)
+        self.missing = missing
+
+
+class ClassificationRoom:
+    """Questions about texts. Each raises Unavailable, and EncoderBusy where too many texts wait already."""
+
+    def __init__(
+        self,
+        encoders: EncoderService,
+        semantic: SemanticRoom,
+        states: ModelStates,
+        finder: PersonalDataFinder | None = None,
+        judge: AttackJudge | None = None,
+    ) -> None:
+        """`semantic`: running, or at least with its first snapshot taken."""
+        self.encoders = encoders
+        self.finder = finder
+        self.judge = judge
+        self._semantic = semantic
+        self._states = states
+        self._reader = Reader(encoders.encode)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The semantic configuration in force."""
+        return self._semantic.snapshots.current
+
+    def read_once(self) -> AbstractContextManager[None]:
+        """Within it every text is read once, whatever is asked of it."""
+        from radixway.encoders import read_once
+
+        return read_once(self.encoders)
+
+    async def encode(self, text: str) -> Encoding:
+        """The text's vector and pieces."""
+        return await _named("encoder", self.encoders.encode(text))
+
+    async def intent(self, text: str) -> Intent:
+        """The text's domain, all signals, and the decision it would get."""
+        with self.read_once():
+            await self.encode(text)  # for its error: what reads signals goes on without an encoder
+            intent = await read_intent(
+                text, self.snapshot, self._reader, self._states, self._semantic.feedback
+            )
+        if intent.domain is None:
+            raise Unavailable("domain_classifier", "no head or classifier reads domains with this encoder")
+        return intent
+
+    async def personal_data(self, text: str) -> Sequence[PersonalData]:
+        """What in the text is personal data, of any confidence."""
+        if self.finder is None:
+            raise Unavailable(
+                "pii_classifier",
+                "nothing finds personal data here: put a token classifier into encoders.classifiers",
+            )
+        return await _named("pii_classifier", self.finder.find(text))
+
+    async def attack(self, text: str) -> Attack:
+        """How likely the text attacks a prompt."""
+        if self.judge is None:
+            raise Unavailable(
+                "jailbreak_classifier",
+                "nothing judges attacks here: put a sequence classifier into encoders.classifiers",
+            )
+        return await _named("jailbreak_classifier", self.judge.judge(text))
+
+
+def open_room(
+    encoders: EncoderService,
+    config: EncodersSection,
+    semantic: SemanticRoom,
+    states: ModelStates,
+    finder: PersonalDataFinder | None = None,
+    judge: AttackJudge | None = None,
+) -> ClassificationRoom:
+    """The room of a gateway. Without a guard's `finder` and `judge` the configured classifiers stand in."""
+    section = semantic.snapshots.current.section
+    return ClassificationRoom(
+        encoders,
+        semantic,
+        states,
+        finder if finder is not None else _finder(encoders, config, section),
+        judge if judge is not None else _judge(encoders, config, section),
+    )
+
+
+def _finder(
+    encoders: EncoderService, config: EncodersSection, section: SemanticSection
+) -> PersonalDataFinder | None:
+    from radixway.encoders.classifiers import discover, load_token_classifier
+    from radixway.encoders.classifiers.on_use import ClassifierOnUse
+    from radixway.semantic.classification.classifiers import TokenClassifierFinder
+
+    model = section.classifier.pii_model
+    path, mapping = _given(model.model_id, model.pii_mapping_path)
+    if path is None and config.classifiers is not None:
+        found = discover(config.classifiers).get("pii")
+        path = None if found is None else found.path
+    if path is None:
+        return None
+    classifier = ClassifierOnUse(encoders, path, load_token_classifier, mapping)
+    return TokenClassifierFinder(classifier, model.threshold)
+
+
+def _judge(encoders: EncoderService, config: EncodersSection, section: SemanticSection) -> AttackJudge | None:
+    from radixway.encoders.classifiers import discover, load_sequence_classifier
+    from radixway.encoders.classifiers.on_use import ClassifierOnUse
+    from radixway.semantic.classification.classifiers import SequenceClassifierJudge
+
+    guard = section.prompt_guard
+    path, mapping = (None, None) if guard is None else _given(guard.model_id, guard.jailbreak_mapping_path)
+    if path is None and config.classifiers is not None:
+        found = discover(config.classifiers).get("jailbreak")
+        path = None if found is None else found.path
+    if path is None:
+        return None
+    classifier = ClassifierOnUse(encoders, path, load_sequence_classifier, mapping)
+    return SequenceClassifierJudge(classifier, _JAILBREAK_THRESHOLD if guard is None else guard.threshold)
+
+
+def _given(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
+    """A classifier that a `config.yaml` names, if it is on this machine, and its labels, if they are."""
+    path = Path(model_id)
+    if not model_id or not path.is_dir():
+        return None, None
+    labels = Path(mapping) if mapping else None
+    return path, labels if labels is not None and labels.is_file() else None
+
+
+async def _named(part: str, asked: Awaitable[T]) -> T:
+    """The answer; an error of the part under its name."""
+    from radixway.encoders import EncoderBusy, EncoderError
+
+    try:
+        return await asked
+    except EncoderBusy:
+        raise
+    except (EncoderError, GuardUnavailable) as error:
+        raise Unavailable(part, str(error)) from error

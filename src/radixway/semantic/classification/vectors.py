@@ -1,0 +1,100 @@
+"""Texts as vectors, and how near they are to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from radixway.semantic.classification.room import ClassificationRoom
+from radixway.semantic.classification.tasks import in_order
+
+if TYPE_CHECKING:
+    from radixway.encoders import Encoder
+
+Answer = dict[str, Any]
+
+
+class Vectors:
+    """The published questions about likeness. Vectors have unit length: their product is the cosine."""
+
+    def __init__(
+        self, room: ClassificationRoom, at_once: int, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        """`at_once`: texts that may wait for the encoder at a time."""
+        self._room = room
+        self._at_once = at_once
+        self._clock = clock
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes the vectors; None until it is loaded."""
+        return self._room.encoders.encoder
+
+    async def ready(self) -> Encoder:
+        """The same, once it is loaded. Raises Unavailable."""
+        await self._room.encode("a")
+        encoder = self.encoder
+        assert encoder is not None
+        return encoder
+
+    async def embeddings(self, texts: Sequence[str]) -> Answer:
+        """A vector for each text."""
+        began = self._clock()
+
+        async def one(text: str) -> Answer:
+            started = self._clock()
+            encoding = await self._room.encode(text)
+            return {
+                "text": text,
+                "embedding": encoding.vector.tolist(),
+                "dimension": len(encoding.vector),
+                "model_used": self._name(),
+                "processing_time_ms": self._since(started),
+            }
+
+        with self._room.read_once():
+            made = await in_order(texts, one, self._at_once)
+        total = self._since(began)
+        return {
+            "embeddings": made,
+            "total_count": len(made),
+            "total_processing_time_ms": total,
+            "avg_processing_time_ms": total / len(made),
+        }
+
+    async def similarity(self, one: str, other: str) -> Answer:
+        """The cosine of two texts."""
+        began = self._clock()
+        (near,) = await self._nearness(one, [other])
+        return {
+            "model_used": self._name(),
+            "similarity": near,
+            "processing_time_ms": self._since(began),
+        }
+
+    async def nearest(self, query: str, candidates: Sequence[str], top_k: int) -> Answer:
+        """The candidates nearest to the query, nearest first; 0: all of them."""
+        began = self._clock()
+        near = await self._nearness(query, candidates)
+        order = sorted(range(len(near)), key=lambda index: -near[index])[: top_k or None]
+        return {
+            "matches": [
+                {"index": index, "similarity": near[index], "text": candidates[index]} for index in order
+            ],
+            "total_candidates": len(candidates),
+            "model_used": self._name(),
+            "processing_time_ms": self._since(began),
+        }
+
+    async def _nearness(self, query: str, candidates: Sequence[str]) -> list[float]:
+        with self._room.read_once():
+            first, *others = await in_order([query, *candidates], self._room.encode, self._at_once)
+        return [float(first.vector @ other.vector) for other in others]
+
+    def _name(self) -> str:
+        encoder = self.encoder
+        return "" if encoder is None else encoder.id
+
+    def _since(self, began: float) -> int:
+        return round((self._clock() - began) * 1e3)
