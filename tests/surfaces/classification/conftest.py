@@ -1,4 +1,4 @@
-"""A gateway that is asked what texts are, with the real encoder in numpy."""
+"""A gateway that is asked what texts are, with the real encoder, loaded once."""
 
 from contextlib import asynccontextmanager
 
@@ -6,16 +6,24 @@ import pytest
 
 from running_gateway import running_gateway
 
-NUMPY = {"backend": "numpy"}
+
+@pytest.fixture(scope="session")
+def int8(tmp_path_factory):
+    """The real encoder; it is safe to share."""
+    from radixway.config import EncodersSection
+    from radixway.encoders import load_encoder
+
+    return load_encoder(EncodersSection(home=tmp_path_factory.mktemp("encoders")))
 
 
 @pytest.fixture
-def asking():
+def asking(int8, monkeypatch):
     """`async with asking(semantic=…) as running`: a gateway without workers."""
+    monkeypatch.setattr("radixway.encoders.load.load_encoder", lambda config: int8)
 
     @asynccontextmanager
-    async def ask(encoders=None, **sections):
-        async with running_gateway(encoders=NUMPY | (encoders or {}), **sections) as running:
+    async def ask(**sections):
+        async with running_gateway(**sections) as running:
             yield running
 
     return ask

@@ -185,7 +185,7 @@ async def test_bad_input_is_refused_in_the_published_shape_and_names_the_field(
 
 
 async def test_a_body_over_the_limit_is_refused_in_the_same_shape(asking):
-    async with asking(gateway={"max_body_bytes": 1000}) as running:
+    async with asking(gateway={"max_body_bytes": 1024}) as running:
         status, told, _ = await running.post(INTENT, {"text": "a" * 2000})
     assert status == 413 and told["error"]["code"] == "TEXT_TOO_LONG"
 

@@ -22,19 +22,19 @@ Answer = dict[str, Any]
 
 class _One(msgspec.Struct):
     text: str | None = None
-    options: msgspec.Raw | None = None
+    options: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Combined(msgspec.Struct):
     text: str | None = None
     tasks: list[str] = []
-    options: msgspec.Raw | None = None
+    options: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Batch(msgspec.Struct):
     texts: list[str] | None = None
     task_type: str = "intent"
-    options: msgspec.Raw | None = None
+    options: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _one = msgspec.json.Decoder(_One)
@@ -123,11 +123,11 @@ def _task(name: str, field: str, also: tuple[str, ...] = ()) -> Any:
     return name
 
 
-def _options(given: msgspec.Raw | None, task: Task | None) -> Options:
+def _options(given: msgspec.Raw, task: Task | None) -> Options:
     """The options of one task, or of several by their names. Raises BadBody, which names the option."""
     from radixway.semantic.classification.options import Options
 
-    if given is None or bytes(given) == b"null":
+    if bytes(given).strip() == b"null":
         return Options()
     raw = bytes(given) if task is None else b'{"%s":%s}' % (task.encode(), bytes(given))
     try:
