@@ -10,6 +10,15 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+@pytest.fixture(scope="session")
+def one_encoder(tmp_path_factory):
+    """The real encoder as it runs by default, loaded once; it is safe to share."""
+    from radixway.config import EncodersSection
+    from radixway.encoders import load_encoder
+
+    return load_encoder(EncodersSection(home=tmp_path_factory.mktemp("encoders")))
+
+
 def _find_port() -> int:
     while True:
         with socket.socket() as first, socket.socket() as second:

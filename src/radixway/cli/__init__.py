@@ -9,6 +9,7 @@ import typer
 
 from radixway import __version__
 from radixway.cli.asking import ask
+from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.evaluating import eval_app
 from radixway.cli.servers import engine, serve, up
@@ -38,9 +39,11 @@ config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
+rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=True)
+app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
-_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, simulate, record, version)
+_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, version)
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
 for command in _OTHERS:
@@ -48,6 +51,7 @@ for command in _OTHERS:
 workers_app.command("add")(workers_add)
 workers_app.command("remove")(workers_remove)
 workers_app.command("list")(workers_list)
+rules_app.command("test")(rules_test)
 config_app.command("show")(config_show)
 config_app.command("check")(config_check)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from radixway.cli.options import ConfigFile, load
+from radixway.cli.semantic_files import check_semantic_file, is_semantic_file
 from radixway.cli.terminal import out
 
 
@@ -20,6 +21,10 @@ def config_show(config: ConfigFile = None) -> None:
 
 
 def config_check(file: Annotated[Path, typer.Argument(help="The file to check.", metavar="FILE")]) -> None:
-    """Explain every mistake in a configuration file by its line."""
+    """Explain every mistake in a radixway.yaml, or in a semantic router's config.yaml, by its line."""
+    if is_semantic_file(file):
+        check_semantic_file(file)
+        out.print(f"{file} is good: set semantic.config to it", soft_wrap=True)
+        return
     load(file)
     out.print(f"{file} is good", soft_wrap=True)

@@ -5,7 +5,7 @@ from radixway.config.semantic.categories import CATEGORIES, Category, InLanguage
 from radixway.config.semantic.checks import check
 from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
-from radixway.config.semantic.loading import load_semantic, whole_semantic
+from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
 from radixway.config.semantic.models import ModelParams, Pricing, ReasoningFamily, VllmEndpoint
 from radixway.config.semantic.section import SemanticSection
 from radixway.config.semantic.signals import (
@@ -50,6 +50,7 @@ __all__ = [
     "check",
     "is_cached_by_default",
     "load_semantic",
+    "told_at",
     "whole_cache",
     "whole_semantic",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -33,6 +34,12 @@ def load_semantic(path: Path) -> SemanticSection:
     if mistakes := [_told(path, root, at, text) for at, text in check(section)]:
         raise ConfigError("\n".join(mistakes))
     return section
+
+
+def told_at(path: Path, mistakes: Iterable[tuple[Place, str]]) -> list[str]:
+    """Mistakes in a file, each with its path and line."""
+    root = read_yaml(path)[1]
+    return [_told(path, root, at, text) for at, text in mistakes]
 
 
 def whole_semantic(section: SemanticSection) -> SemanticSection:

@@ -49,11 +49,12 @@ class Intent:
 
     def matched(self) -> dict[str, list[str]]:
         """Names of the signals that matched, by kind; kinds without any are left out."""
-        found = {
-            kind: [signal.name or str(signal.value) for signal in self.signals.of(kind) if _says(signal)]
-            for kind in self.signals.latencies_s
-        }
-        return {kind: names for kind, names in found.items() if names}
+        found: dict[str, list[str]] = {}
+        for kind in self.signals.latencies_s:
+            names = [signal.name or str(signal.value) for signal in self.signals.of(kind) if _says(signal)]
+            if names:
+                found[kind] = list(dict.fromkeys(names))
+        return found
 
     def decision(self) -> dict[str, Any]:
         """The fused decision, in words and figures."""

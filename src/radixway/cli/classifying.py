@@ -1,0 +1,167 @@
+"""`radixway classify` and `radixway rules test`: what a text is, and whether rules decide as they should."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from radixway.cli.semantic_files import load_meaning
+from radixway.cli.terminal import fail, out
+from radixway.config import ConfigError, EncodersSection
+
+if TYPE_CHECKING:
+    from radixway.config.semantic import SemanticSection
+    from radixway.semantic.cases import Placed
+    from radixway.semantic.classification import Intent
+    from radixway.semantic.rehearsal import Rehearsed
+
+T = TypeVar("T")
+
+Rules = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="radixway.yaml or a semantic router's config.yaml. Default: ./radixway.yaml if there is one.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON in place of tables.")]
+
+
+def classify(
+    text: Annotated[str, typer.Argument(help="The text; - reads standard input.")],
+    config: Rules = None,
+    json: AsJson = False,
+) -> None:
+    """What a text is: domain, language, complexity; with rules also what matches and which model it gets."""
+    if text == "-":
+        text = sys.stdin.read()
+    if not text.strip():
+        fail("there is no text to classify")
+    section, encoders = load_meaning(config)
+    intent, time_ms = _run(_intent_of(text, section, encoders))
+    if json:
+        from radixway.semantic.classification.answers import intent_answer
+        from radixway.semantic.classification.options import IntentOptions
+
+        options = IntentOptions(return_probabilities=True, include_explanation=True)
+        out.print_json(data=intent_answer(intent, options, time_ms))
+    else:
+        _show(intent, section.is_on)
+
+
+def rules_test(
+    file: Annotated[Path, typer.Argument(help="Cases, YAML or JSON lines.", metavar="FILE")],
+    config: Rules = None,
+    json: AsJson = False,
+) -> None:
+    """Send cases down the road of real requests, without workers; exit code 1 if one fails."""
+    from radixway.semantic.cases import read_cases
+
+    try:
+        cases = read_cases(file)
+    except ConfigError as error:
+        fail(str(error))
+    section, encoders = load_meaning(config)
+    if not section.is_on:
+        fail("there are no rules to test: give --config FILE with a semantic configuration")
+    results = _run(_rehearse(cases, section, encoders))
+    if json:
+        out.print_json(data=[each.as_dict() for each in results])
+    else:
+        for each in results:
+            _show_case(each)
+        failed = sum(not each.passed for each in results)
+        out.print(f"{len(results) - failed} passed, {failed} failed", style="bold red" if failed else "bold")
+    raise typer.Exit(any(not each.passed for each in results))
+
+
+async def _intent_of(text: str, section: SemanticSection, encoders: EncodersSection) -> tuple[Intent, int]:
+    """The intent, and the milliseconds that it took once everything was loaded."""
+    from radixway.semantic.classification import open_room
+    from radixway.semantic.offline import every_model_is_ready, offline
+
+    async with offline(section, encoders) as setup:
+        room = open_room(setup.encoders, encoders, setup.room, every_model_is_ready)
+        began = perf_counter()
+        intent = await room.intent(text)
+        return intent, round((perf_counter() - began) * 1e3)
+
+
+async def _rehearse(
+    cases: Sequence[Placed], section: SemanticSection, encoders: EncodersSection
+) -> list[Rehearsed]:
+    from radixway.semantic.offline import offline
+    from radixway.semantic.rehearsal import rehearse
+
+    async with offline(section, encoders) as setup:
+        return [await rehearse(setup, each) for each in cases]
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives; what is missing ends the command."""
+    try:
+        from radixway.semantic.classification import Unavailable
+
+        return asyncio.run(work)
+    except ImportError as error:
+        fail(f"this needs radixway[semantic]: {error}")
+    except (ConfigError, Unavailable) as error:
+        fail(str(error))
+
+
+def _show(intent: Intent, decides: bool) -> None:
+    from rich.table import Table
+
+    domain = intent.domain
+    assert domain is not None
+    table = Table("domain", "probability", "", box=None)
+    for name, share in sorted(domain.distribution.items(), key=lambda item: -item[1]):
+        table.add_row(name, f"{share:.3f}", "█" * round(share * 40))
+    out.print(table)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("entropy", f"{domain.entropy:.3f}")
+    for kind in ("language", "complexity", "context"):
+        signal = intent.signals.get(kind)
+        if signal is not None:
+            facts.add_row(kind, _figure(signal.value))
+    if decides:
+        matched = ", ".join(f"{kind} {name}" for kind, names in intent.matched().items() for name in names)
+        facts.add_row("matched", matched or "nothing")
+        for name, value in intent.decision().items():
+            facts.add_row(name, _figure(value))
+    out.print(facts)
+
+
+def _show_case(each: Rehearsed) -> None:
+    style = "green" if each.passed else "bold red"
+    verdict = "passed" if each.passed else "FAILED"
+    out.print(f"{verdict}  {each.placed.where}  {each.placed.case.shown()}", style=style, soft_wrap=True)
+    for failure in each.failures:
+        out.print(f"        {failure}", style="red", soft_wrap=True)
+    told = ", ".join(f"{name} {_figure(value)}" for name, value in each.outcome.items())
+    out.print(f"        {told}", soft_wrap=True)
+    out.print(f"        why: {each.why}", style="dim", soft_wrap=True)
+    for signal in each.signals:
+        name = f"{signal['kind']}:{signal['name']}" if signal["name"] else signal["kind"]
+        sure = "" if signal["matched"] else ", does not match"
+        out.print(
+            f"        {name} = {_figure(signal['value'])} (confidence {signal['confidence']:.2f}{sure})",
+            style="dim",
+            soft_wrap=True,
+        )
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,125 @@
+"""A case sent down the road of real requests, up to where a worker would get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from radixway.pipeline import GatewayError, Pipeline, Reply, Request
+from radixway.semantic.cases import Case, Placed, unmet
+from radixway.semantic.detect import Blocked
+from radixway.semantic.offline import Offline
+from radixway.telemetry import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What became of a case."""
+
+    placed: Placed
+    failures: tuple[str, ...]
+    """Empty: it passed."""
+    outcome: dict[str, Any]
+    """`category`, `rule`, `model`, `reasoning`, `blocked`."""
+    signals: tuple[dict[str, Any], ...]
+    """Every signal that was read, as the journal has them."""
+    why: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is as expected."""
+        return not self.failures
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "where": self.placed.where,
+            "case": self.placed.case.shown(),
+            "passed": self.passed,
+            "failures": list(self.failures),
+            "outcome": self.outcome,
+            "why": self.why,
+            "signals": list(self.signals),
+        }
+
+
+async def rehearse(setup: Offline, placed: Placed) -> Rehearsed:
+    """Send one case through the middlewares that serve requests. What they refuse fails the case."""
+    from radixway.encoders import OnePass
+
+    case = placed.case
+    request = _request(case)
+    asked: list[str | None] = []
+
+    async def worker(request: Request) -> Reply:
+        asked.append(request.model)
+        return Reply(200, [], "rehearsal", b"{}")
+
+    road = Pipeline([OnePass(setup.encoders), setup.room.detect, setup.room.middleware], worker)
+    outcome: dict[str, Any] = {"blocked": False}
+    refused = ""
+    try:
+        await road(request)
+        outcome["model"] = asked[0]
+    except Blocked as error:
+        outcome |= {"blocked": True, "model": None}
+        refused = str(error)
+    except GatewayError as error:
+        refused = str(error)
+    said = _decision(request.journal)
+    outcome |= {name: said.get(name) for name in ("category", "rule")}
+    outcome["reasoning"] = said.get("reasoning")
+    signals = tuple(said.get("signals", ()))
+    matched = [f"{each['kind']}:{each['name']}" for each in signals if each["matched"] and each["name"]]
+    failures = unmet(case.expect, outcome, matched)
+    if refused and not outcome["blocked"]:
+        failures = [f"refused: {refused}", *failures]
+    return Rehearsed(placed, tuple(failures), outcome, signals, _why(said, refused))
+
+
+def _request(case: Case) -> Request:
+    headers = tuple(
+        (name.lower().encode("ascii", "replace"), value.encode("utf-8"))
+        for name, value in case.headers.items()
+    )
+    named = dict(headers)
+    preference = named.get(b"x-radixway-preference")
+    return Request(
+        id="rehearsal",
+        surface="openai.chat",
+        path="/v1/chat/completions",
+        journal=Journal("rehearsal"),
+        raw=msgspec.json.encode(case.body()),
+        model=case.model,
+        headers=headers,
+        preference=None if preference is None else preference.decode(),
+    )
+
+
+def _decision(journal: Journal) -> dict[str, Any]:
+    """The step that decided; empty where no decision was needed."""
+    for step, _, said in reversed(journal.entries):
+        if step == "semantic":
+            return said if isinstance(said, dict) else said.explain()
+    return {}
+
+
+def _why(said: dict[str, Any], refused: str) -> str:
+    if refused:
+        return refused
+    if "reason" not in said:
+        return "the request names its model"
+    parts = [str(said["reason"])]
+    if "confidence" in said:
+        parts[0] += f" {said['confidence']:.2f}"
+    if "entropy" in said:
+        parts.append(f"entropy {said['entropy']:.2f}")
+    if "choice" in said:
+        parts.append(f"model by {said['choice']}")
+    if "reasoning_reason" in said:
+        parts.append(f"thinking by {said['reasoning_reason']}")
+    if failed := said.get("failed"):
+        parts.append(f"failed: {', '.join(failed)}")
+    return "; ".join(part for part in parts if part)
