@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from radixway.config import Config, ConfigError, WorkerSection
+from radixway.config import Config, ConfigError, WorkerSection, radixway_home
 from radixway.config.semantic import is_cached_by_default, whole_cache, whole_semantic
 from radixway.pipeline import Middleware, ModelStates
 from radixway.telemetry import Metrics
@@ -39,7 +39,7 @@ class Understanding:
         self.semantic = self._build_semantic(states)
 
     def middlewares(self) -> Iterator[Middleware]:
-        """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision."""
+        """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision, tools."""
         if self.encoders is None or (self.semantic is None and self.cache is None):
             return
         from radixway.encoders import OnePass
@@ -51,6 +51,7 @@ class Understanding:
             yield self.cache.middleware
         if self.semantic is not None:
             yield self.semantic.middleware
+            yield self.semantic.tools
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -121,7 +122,8 @@ class Understanding:
         if self.cache is not None:
             enabled = is_cached_by_default(self._config.semantic_cache, self._section)
             caching = CacheDefault(enabled, bool(self._caching.category_thresholds))
-        return build_room(self._config.semantic, states, self.encoders, cache=caching)
+        home = (self._config.encoders.home or radixway_home() / "encoders").expanduser()
+        return build_room(self._config.semantic, states, self.encoders, cache=caching, home=home)
 
     async def _encoder_id(self) -> str:
         """What made the cache's vectors. Without an encoder there are none, only literal repeats."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.config.semantic import SemanticSection
@@ -18,6 +19,9 @@ from radixway.semantic.reading import Reader
 from radixway.semantic.scores import Feedback
 from radixway.semantic.signals.guard import GuardHook
 from radixway.semantic.snapshot import Encode, Snapshot
+from radixway.semantic.tools import Profiles
+from radixway.semantic.tools.client_lists import ClientLists
+from radixway.semantic.tools.middleware import ToolSelection
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
@@ -27,9 +31,14 @@ log = logging.getLogger(__name__)
 
 
 def build_room(
-    section: SemanticSection, states: ModelStates, encoders: EncoderService, *, cache: CacheDefault | None
+    section: SemanticSection,
+    states: ModelStates,
+    encoders: EncoderService,
+    *,
+    cache: CacheDefault | None,
+    home: Path | None = None,
 ) -> SemanticRoom:
-    """The room of a gateway. `cache`: see `Detect`."""
+    """The room of a gateway. `cache`: see `Detect`. `home`: where vectors of tools are kept between runs."""
 
     async def shipped_head() -> DomainHead | None:
         from radixway.encoders import EncoderError, heads
@@ -40,7 +49,14 @@ def build_room(
             log.warning("semantic: domains are not read: %s", error)
             return None
 
-    return SemanticRoom(section, states, encode=encoders.encode, load_head=shipped_head, cache=cache)
+    return SemanticRoom(
+        section,
+        states,
+        encode=encoders.encode,
+        load_head=shipped_head,
+        cache=cache,
+        profiles=Profiles(encoders, home=home),
+    )
 
 
 async def _no_head() -> DomainHead | None:
@@ -58,9 +74,12 @@ class SemanticRoom:
         load_head: Callable[[], Awaitable[DomainHead | None]] = _no_head,
         guard: GuardHook | None = None,
         cache: CacheDefault | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
-        """Without `encode` and a head the signals that need them say nothing."""
-        self.snapshots = Snapshots(section, encode, load_head)
+        """Without `encode` and a head the signals that need them say nothing; without `profiles` no tools are
+        selected.
+        """
+        self.snapshots = Snapshots(section, encode, load_head, profiles)
         self.feedback = Feedback(section.feedback)
         reader = Reader(encode, guard)
 
@@ -69,6 +88,9 @@ class SemanticRoom:
 
         self.detect = Detect(current, reader, cache)
         self.middleware = Semantic(current, reader, states, self.feedback)
+        self._lists = None if profiles is None else ClientLists(profiles)
+        self.tools = ToolSelection(current, encode, self._lists)
+        """Stands behind `middleware`, which changes what the model is told."""
         self._watch = section.watch
 
     @asynccontextmanager
@@ -83,3 +105,5 @@ class SemanticRoom:
                 watching.cancel()
                 with suppress(asyncio.CancelledError):
                     await watching
+            if self._lists is not None:
+                await self._lists.close()

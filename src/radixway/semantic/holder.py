@@ -18,6 +18,7 @@ from radixway.semantic.snapshot import Encode, Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from radixway.semantic.signals.domain import DomainHead
+    from radixway.semantic.tools import Profiles
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +40,14 @@ class Snapshots:
         section: SemanticSection,
         encode: Encode | None,
         load_head: Callable[[], Awaitable[DomainHead | None]],
+        profiles: Profiles | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
         self._section = section
         self._encode = encode
         self._load_head = load_head
         self._head: DomainHead | None = None
+        self._profiles = profiles
         self._clock = clock
         self._missing = MissingModels()
         self._current: Snapshot | None = None
@@ -59,9 +62,13 @@ class Snapshots:
         return self._current
 
     @property
-    def file(self) -> Path | None:
-        """The file that is worth watching."""
-        return self._section.config
+    def files(self) -> frozenset[Path]:
+        """Those that are worth watching."""
+        tools = (self._section if self._current is None else self._current.section).tools
+        database = tools.tools_db_path if tools is not None and tools.enabled else None
+        return frozenset(
+            Path(file).absolute() for file in (self._section.config, database) if file is not None
+        )
 
     async def start(self) -> None:
         """The first snapshot. Raises ConfigError."""
@@ -71,11 +78,12 @@ class Snapshots:
     async def reload(self) -> Reload:
         """Read the configuration again. What cannot be used leaves everything as it was."""
         async with self._lock:
-            if self.file is None:
+            if not self.files:
                 return Reload(
                     False,
                     "the section stands in the gateway's own configuration, which is read at its "
-                    "start; only what a file under semantic.config says can change while it runs",
+                    "start; only what a file under semantic.config says, or a database of tools, can change "
+                    "while it runs",
                 )
             try:
                 await self._take(self._section)
@@ -92,26 +100,32 @@ class Snapshots:
 
     async def _take(self, section: SemanticSection) -> None:
         whole = await asyncio.to_thread(whole_semantic, section)
-        snapshot = await take_snapshot(whole, self._encode, self._head)
+        snapshot = await take_snapshot(whole, self._encode, self._head, self._profiles)
         self._missing.warn(whole)
         self._current = snapshot
         self._loaded_at, self._error = self._clock(), None
 
     def describe(self) -> dict[str, Any]:
         """Which configuration is in force, since when, and what the last reload said against it."""
-        section = self.current.section
+        section, tools = self.current.section, self.current.tools
         digest = sha256(section.model_dump_json().encode()).hexdigest()[:12]
-        return {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
+        told = {"checksum": digest, "loaded_at": self._loaded_at, "error": self._error}
+        return told if tools is None else told | {"tools": len(tools)}
 
 
 async def watch(snapshots: Snapshots) -> None:
-    """Reload whenever the file changes; runs until it is cancelled."""
+    """Reload whenever one of its files changes; runs until it is cancelled."""
     from watchfiles import awatch
 
-    file = snapshots.file
-    if file is None:
-        return
-    # The folder is watched: editors and Kubernetes replace the file rather than write into it.
-    async for changes in awatch(file.parent, recursive=False, debounce=200):
-        if any(Path(path).name == file.name or Path(path).name.startswith("..data") for _, path in changes):
-            await snapshots.reload()
+    while True:
+        files = snapshots.files
+        # Folders are watched: editors and Kubernetes replace a file rather than write into it.
+        folders = {file.parent for file in files if file.parent.is_dir()}
+        if not folders:
+            return
+        names = {file.name for file in files}
+        async for changes in awatch(*folders, recursive=False, debounce=200):
+            if any(Path(path).name in names or Path(path).name.startswith("..data") for _, path in changes):
+                await snapshots.reload()
+                if snapshots.files != files:
+                    break

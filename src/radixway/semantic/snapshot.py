@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
-from radixway.config.semantic import Category, SemanticSection
+from radixway.config.semantic import Category, ClassicTools, SemanticSection
 from radixway.semantic.cache_rules import CacheRules, cache_rules_of
 from radixway.semantic.compiling import (
     categories_of,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from radixway.encoders import Encoding
     from radixway.semantic.signals.domain import DomainHead
     from radixway.semantic.signals.embedding import Vectors
+    from radixway.semantic.tools import Profiles, ToolIndex
 
 Encode = Callable[[str], Awaitable["Encoding"]]
 
@@ -47,16 +50,24 @@ class Snapshot:
     blocks: frozenset[str]
     """Kinds of signals that rules that block may need: all that is read for an explicit model."""
     cache_rules: CacheRules
+    tools: ToolIndex | None
+    """The database of tools, where there is one."""
 
     def is_auto(self, model: str | None) -> bool:
         """Whether that name leaves the choice to the gateway."""
         return model in ("auto", self.section.auto_model_name)
 
 
-async def take_snapshot(section: SemanticSection, encode: Encode | None, head: DomainHead | None) -> Snapshot:
+async def take_snapshot(
+    section: SemanticSection,
+    encode: Encode | None,
+    head: DomainHead | None,
+    profiles: Profiles | None = None,
+) -> Snapshot:
     """Compile a section; examples are encoded. `encode` and `head` None: signals that need them say nothing.
 
-    Raises ConfigError, for what can only be found by compiling: expressions and patterns.
+    Without `profiles` there are no tools. Raises ConfigError, for what can only be found by compiling:
+    expressions, patterns, the database of tools.
     """
     rules = compile_rules(section)
     categories = categories_of(section)
@@ -70,6 +81,7 @@ async def take_snapshot(section: SemanticSection, encode: Encode | None, head: D
         default_model=section.default_model or _best_on_the_whole(section.categories),
         blocks=frozenset().union(*(rule.when.kinds for rule in blocking)),
         cache_rules=cache_rules_of(section),
+        tools=await _tools(section.tools, profiles),
     )
 
 
@@ -114,6 +126,15 @@ async def _detectors(
         for rule in rules
     ]
     return [*found, ComplexityDetector(rules, pairs)]
+
+
+async def _tools(section: ClassicTools | None, profiles: Profiles | None) -> ToolIndex | None:
+    if section is None or not section.enabled or section.tools_db_path is None or profiles is None:
+        return None
+    from radixway.semantic.tools.database import read_database
+
+    path = Path(section.tools_db_path)
+    return await read_database(path, profiles) if await asyncio.to_thread(path.is_file) else None
 
 
 async def _vectors(sentences: Sequence[str], encode: Encode) -> Vectors:

@@ -4,6 +4,7 @@ from radixway.config.semantic.caching import is_cached_by_default, whole_cache
 from radixway.config.semantic.categories import CATEGORIES, Category, InLanguages, ModelScore
 from radixway.config.semantic.checks import check
 from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
+from radixway.config.semantic.classic import ClassicTools
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
 from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
 from radixway.config.semantic.models import ModelParams, Pricing, ReasoningFamily, VllmEndpoint
@@ -24,6 +25,7 @@ __all__ = [
     "CATEGORIES",
     "AbSplit",
     "Category",
+    "ClassicTools",
     "ComplexitySignal",
     "Condition",
     "ContextSignal",

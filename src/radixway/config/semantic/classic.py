@@ -37,14 +37,36 @@ class ClassicCache(Section):
     max_memory_entries: int | None = Field(default=None, ge=0)
 
 
+class ClientTools(Section):
+    """`tools.client_tools`: long lists of tools that clients send, made shorter."""
+
+    enabled: bool = False
+    at_least: int = Field(default=16, ge=1)
+    """Lists of fewer tools stay as they are."""
+    top_k: int | None = Field(default=None, ge=1)
+    """By default as many as from a database."""
+    wait_s: float = Field(default=0.25, ge=0)
+    """How long a request waits where its tools are read for the first time; after that it keeps them all, and
+    the next request finds them read."""
+
+
 class ClassicTools(Section):
-    """`tools`: selection from a database of them."""
+    """`tools`: selection where a request's `tool_choice` is `auto`."""
 
     enabled: bool = False
     top_k: int = Field(default=3, ge=1)
-    similarity_threshold: Share | None = 0.2
+    least_score: Share | None = None
+    """Tools that score less are not offered: of vectors and words together. By default 0.12, or none beside a
+    `similarity_threshold`."""
+    similarity_threshold: Share | None = None
+    """The published threshold, of the query's cosine with the description (or with the examples) alone."""
     tools_db_path: str | None = None
+    """From where the gateway was started."""
+    categories: tuple[str, ...] = ()
+    """Only tools of these categories of the database are offered; by default of all."""
     fallback_to_empty: bool = True
+    """Where no tool is good enough: the request goes on without any. Otherwise as it came."""
+    client_tools: ClientTools = ClientTools()
 
 
 class PromptGuard(Section):

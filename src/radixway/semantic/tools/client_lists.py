@@ -1,0 +1,85 @@
+"""Lists of tools that clients send, read once however often they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextvars import Context
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from radixway.semantic.tools.index import ToolIndex
+from radixway.semantic.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from radixway.semantic.tools.profiles import Profiles
+
+_AT_ONCE = 4
+"""Lists that are being read at a time; whoever comes beyond them keeps all their tools."""
+
+_encode = msgspec.msgpack.encode
+
+
+class ClientLists:
+    """Indexes of lists by digest, the latest used, bounded by their tools. Belongs to one event loop."""
+
+    def __init__(self, profiles: Profiles, *, most_tools: int = 4096) -> None:
+        self._profiles = profiles
+        self._most = most_tools
+        self._tools = 0
+        self._known: OrderedDict[bytes, ToolIndex] = OrderedDict()
+        self._reading: dict[bytes, asyncio.Task[ToolIndex]] = {}
+
+    async def find(self, tools: Sequence[Tool], wait_s: float) -> ToolIndex | None:
+        """The index of a list; None where it takes longer than `wait_s`, and then it is read on for the next.
+
+        None at once for a list of more tools than may be kept, and where too many lists are being read.
+        Raises EncoderError.
+        """
+        digest = blake2b(_encode([(tool.name, tool.description) for tool in tools]), digest_size=16).digest()
+        known = self._known.get(digest)
+        if known is not None:
+            self._known.move_to_end(digest)
+            return known
+        reading = self._reading.get(digest)
+        if reading is None:
+            if len(self._reading) >= _AT_ONCE or len(tools) > self._most:
+                return None
+            # In a context of its own: it outlives the request that began it.
+            reading = asyncio.create_task(self._read(digest, tools), context=Context())
+            reading.add_done_callback(_retrieve)
+            self._reading[digest] = reading
+        await asyncio.wait({reading}, timeout=wait_s)
+        return reading.result() if reading.done() else None
+
+    async def close(self) -> None:
+        """What is being read is left."""
+        for reading in (left := tuple(self._reading.values())):
+            reading.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def check(self) -> None:
+        """Raises AssertionError where the count or the bound is wrong."""
+        assert self._tools == sum(len(index) for index in self._known.values()) <= self._most
+        assert len(self._reading) <= _AT_ONCE
+
+    async def _read(self, digest: bytes, tools: Sequence[Tool]) -> ToolIndex:
+        try:
+            index = ToolIndex(tools, await self._profiles.of(tools))
+        finally:
+            del self._reading[digest]
+        self._known[digest] = index
+        self._tools += len(index)
+        while self._tools > self._most:
+            _, oldest = self._known.popitem(last=False)
+            self._tools -= len(oldest)
+        return index
+
+
+def _retrieve(reading: asyncio.Task[ToolIndex]) -> None:
+    """So that asyncio does not log a failure that nobody waited for."""
+    if not reading.cancelled():
+        reading.exception()

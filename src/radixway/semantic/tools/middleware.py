@@ -1,0 +1,154 @@
+"""The middleware: gives a request the tools it wants, or takes those away that it does not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from radixway.config.semantic import ClassicTools
+from radixway.pipeline import Next, Reply, Request
+from radixway.semantic.detect import Meaning
+from radixway.semantic.question import read_question
+from radixway.semantic.snapshot import Encode, Snapshot
+from radixway.semantic.tools.asking import OwnList, called_tools, may_choose, own_list
+from radixway.semantic.tools.offer import Offer
+from radixway.semantic.tools.selection import Limits, Selection, limits_of, select
+
+if TYPE_CHECKING:
+    from radixway.semantic.tools.client_lists import ClientLists
+    from radixway.semantic.tools.index import ToolIndex
+
+log = logging.getLogger(__name__)
+
+_WITHOUT_TOOLS: dict[str, Any] = {"tools": UNSET, "tool_choice": UNSET, "parallel_tool_calls": UNSET}
+"""Workers refuse the other two where there are no tools."""
+
+
+class _NotSelected(Exception):
+    """Nothing could be selected; the text is the outcome's name."""
+
+
+class ToolSelection:
+    """A `pipeline.Middleware` for chat completions, whichever model they are for; stands behind `Semantic`.
+
+    Tools are chosen by the last user message, and not by what was called and found since then: so they are
+    the same in every step of an agent's loop, and workers find the prompt's beginning, where tools stand, in
+    their caches.
+    """
+
+    surfaces = frozenset({"openai.chat"})
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        encode: Encode | None,
+        lists: ClientLists | None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        """`encode` and `lists` None: nothing can be selected."""
+        self._snapshot = snapshot
+        self._encode = encode
+        self._lists = lists
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of what comes next. A part that fails leaves the client's tools as they are."""
+        meaning = request.meaning
+        snapshot = meaning.snapshot if isinstance(meaning, Meaning) else self._snapshot()
+        section = snapshot.section.tools
+        if section is not None and section.enabled and b'"tool' in request.raw and may_choose(request.body):
+            await self._offer(request, section, snapshot.tools)
+        return await call_next(request)
+
+    async def _offer(self, request: Request, section: ClassicTools, database: ToolIndex | None) -> None:
+        began = self._clock()
+        offer: Offer | None = None
+        client = section.client_tools
+        if not request.body.get("tools"):
+            if database is not None:
+                offer = await self._add(request, database, section)
+        elif client.enabled:
+            own = own_list(request.raw, request.body)
+            if own is not None and len(own.raw) >= client.at_least:
+                offer = await self._reduce(request, own, section)
+        if offer is not None:
+            offer.took_s = self._clock() - began
+            request.journal.add("tools", offer)
+
+    async def _add(self, request: Request, database: ToolIndex, section: ClassicTools) -> Offer:
+        """Tools of the database, the best first."""
+        offer = Offer("database", of=[tool.definition for tool in database.tools])
+        try:
+            offer.selection = await self._select(request, database, limits_of(section))
+        except _NotSelected as why:
+            offer.outcome = str(why)
+            request.edit(**_WITHOUT_TOOLS)
+            return offer
+        tools = [database.tools[number] for number in offer.selection.numbers]
+        offer.names = [tool.name for tool in tools]
+        offer.offered = [tool.definition for tool in tools]
+        if tools:
+            request.edit(tools=offer.offered)
+            return offer
+        offer.outcome = "none_good_enough"
+        if section.fallback_to_empty:
+            request.edit(**_WITHOUT_TOOLS)
+        return offer
+
+    async def _reduce(self, request: Request, own: OwnList, section: ClassicTools) -> Offer:
+        """Of the client's tools the best, in its order and spelling, and those that have no name."""
+        offer = Offer("client", of=own.raw, offered=own.raw)
+        try:
+            index = await self._index(own, section.client_tools.wait_s)
+            limits = limits_of(section, section.client_tools.top_k)
+            offer.selection = await self._select(request, index, limits)
+        except _NotSelected as why:
+            offer.outcome = str(why)
+            return offer
+        wanted = {own.places[number] for number in offer.selection.numbers}
+        left_out = set(own.places) - wanted
+        kept = [item for place, item in enumerate(own.raw) if place not in left_out]
+        offer.names = [
+            tool.name for tool, place in zip(own.tools, own.places, strict=True) if place in wanted
+        ]
+        if kept:
+            offer.offered = kept
+            request.edit(tools=kept)
+            return offer
+        offer.outcome = "none_good_enough"
+        if section.fallback_to_empty:
+            offer.offered = ()
+            request.edit(**_WITHOUT_TOOLS)
+        return offer
+
+    async def _index(self, own: OwnList, wait_s: float) -> ToolIndex:
+        if self._lists is None:
+            raise _NotSelected("failed")
+        try:
+            index = await self._lists.find(own.tools, wait_s)
+        except Exception as error:  # noqa: BLE001 - a request goes on with the tools it has
+            raise _failed(error) from None
+        if index is None:
+            raise _NotSelected("unread")
+        return index
+
+    async def _select(self, request: Request, index: ToolIndex, limits: Limits) -> Selection:
+        question = read_question(request.body).text
+        if not question.strip():
+            raise _NotSelected("no_text")
+        if self._encode is None:
+            raise _NotSelected("failed")
+        try:
+            vector = (await self._encode(question)).vector
+        except Exception as error:  # noqa: BLE001 - likewise
+            raise _failed(error) from None
+        return select(index, index.compare(vector, question), limits, called_tools(request.body))
+
+
+def _failed(error: Exception) -> _NotSelected:
+    log.warning("semantic: tools are not selected: %s", type(error).__name__)
+    return _NotSelected("failed")

@@ -1,0 +1,109 @@
+"""Tools' vectors, each made once: kept by digest in memory, those of a database in a file between runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from radixway.semantic.tools.index import Profile, texts_of
+from radixway.semantic.tools.kept import read_profiles, write_profiles
+from radixway.semantic.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from radixway.encoders import EncoderService
+    from radixway.encoders.encoding import Floats
+
+log = logging.getLogger(__name__)
+
+_encode = msgspec.msgpack.encode
+
+
+class Profiles:
+    """Asks the encoder for what is not known yet, one text after the other, so that requests go between."""
+
+    def __init__(self, encoder: EncoderService, *, most: int = 16_384, home: Path | None = None) -> None:
+        """`most` tools are kept in memory, the latest used. `home`: the folder for those of databases."""
+        self._encoder = encoder
+        self._most = most
+        self._home = home
+        self._known: OrderedDict[bytes, Profile] = OrderedDict()
+
+    async def of(self, tools: Sequence[Tool]) -> list[Profile]:
+        """One per tool. Raises EncoderError."""
+        identity = (await self._encoder.ready()).id
+        return [await self._profile(identity, tool) for tool in tools]
+
+    async def of_database(self, tools: Sequence[Tool], path: Path) -> list[Profile]:
+        """The same; what an earlier run read of the database at `path` is not read again.
+
+        Raises EncoderError.
+        """
+        identity = (await self._encoder.ready()).id
+        digests = [_digest(identity, tool) for tool in tools]
+        file = None if self._home is None else self._home / f"tools-{_name(path)}.npz"
+        if file is not None and file.is_file() and not self._known.keys() >= set(digests):
+            for digest, profile in (await asyncio.to_thread(read_profiles, file)).items():
+                self._keep(digest, profile)
+        missing = sum(digest not in self._known for digest in digests)
+        if missing:
+            log.info("semantic: %d tools of %s are read for the first time", missing, path)
+        profiles = await self.of(tools)
+        if missing and file is not None:
+            await asyncio.to_thread(write_profiles, file, digests, profiles)
+        return profiles
+
+    async def _profile(self, identity: str, tool: Tool) -> Profile:
+        digest = _digest(identity, tool)
+        known = self._known.get(digest)
+        if known is None:
+            known = await self._make(tool)
+            self._keep(digest, known)
+        self._known.move_to_end(digest)
+        return known
+
+    async def _make(self, tool: Tool) -> Profile:
+        description, name, clauses = texts_of(tool)
+        return Profile(
+            description=await self._vector(description),
+            name=await self._vector(name),
+            clauses=np.stack([await self._vector(clause) for clause in clauses]),
+            examples=_direction([await self._vector(example) for example in tool.examples]),
+        )
+
+    async def _vector(self, text: str) -> Floats:
+        return (await self._encoder.read(text)).vector
+
+    def _keep(self, digest: bytes, profile: Profile) -> None:
+        self._known[digest] = profile
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def check(self) -> None:
+        """Raises AssertionError where the bound does not hold or a vector is not of unit length."""
+        assert len(self._known) <= self._most
+        for profile in self._known.values():
+            rows = np.vstack([profile.description, profile.name, profile.clauses])
+            assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
+
+
+def _digest(identity: str, tool: Tool) -> bytes:
+    return blake2b(_encode((identity, texts_of(tool), tool.examples)), digest_size=16).digest()
+
+
+def _name(path: Path) -> str:
+    return blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
+
+
+def _direction(vectors: Sequence[Floats]) -> Floats | None:
+    if not vectors:
+        return None
+    total: Floats = np.sum(vectors, axis=0)
+    return total / np.float32(max(float(np.linalg.norm(total)), 1e-12))

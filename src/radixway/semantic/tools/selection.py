@@ -1,0 +1,101 @@
+"""Which tools a query gets: the best by score, as far as they are good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from radixway.config.semantic import ClassicTools
+from radixway.semantic.tools.index import Scores, ToolIndex
+
+LEAST_SCORE = 0.12
+"""Below it a tool is not offered; see docs/semantic.md for what that costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many tools, and how good they must be."""
+
+    top_k: int
+    least_score: float = LEAST_SCORE
+    least_cosine: float | None = None
+    """The published `similarity_threshold`: of the query with the description, or with the examples."""
+    categories: frozenset[str] = frozenset()
+    """Only tools of these; empty: of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One tool that is offered, and why."""
+
+    number: int
+    """Its place in the index."""
+    name: str
+    score: float
+    description: float
+    examples: float | None
+    words: float
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal."""
+        told = {"name": self.name, "score": self.score, "description": self.description, "words": self.words}
+        if self.examples is not None:
+            told["examples"] = self.examples
+        return {key: round(value, 4) if isinstance(value, float) else value for key, value in told.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a query gets."""
+
+    chosen: tuple[Chosen, ...]
+    """The best first."""
+    called: tuple[int, ...]
+    """Places of tools that are offered because the conversation has called them, beyond `chosen`."""
+    best: float
+    """The highest score of all, whether or not it was enough."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Places of all that is offered."""
+        return (*(each.number for each in self.chosen), *self.called)
+
+
+def limits_of(section: ClassicTools, top_k: int | None = None) -> Limits:
+    """As configured. Beside the published threshold ours holds only where it is given too."""
+    ours = LEAST_SCORE if section.similarity_threshold is None else -1.0
+    return Limits(
+        top_k=top_k or section.top_k,
+        least_score=ours if section.least_score is None else section.least_score,
+        least_cosine=section.similarity_threshold,
+        categories=frozenset(section.categories),
+    )
+
+
+def select(index: ToolIndex, scores: Scores, limits: Limits, called: Collection[str] = ()) -> Selection:
+    """The tools to offer. Those that were `called` are, whatever their scores."""
+    enough = scores.total >= limits.least_score
+    if limits.least_cosine is not None:
+        enough &= scores.cosine >= limits.least_cosine
+    if limits.categories:
+        enough &= np.array([tool.category in limits.categories for tool in index.tools], bool)
+    order = np.argsort(-scores.total, kind="stable")
+    chosen = tuple(_chosen(index, scores, int(number)) for number in order[enough[order]][: limits.top_k])
+    taken = {each.number for each in chosen}
+    places = sorted({index.place[name] for name in called if name in index.place} - taken)
+    return Selection(chosen, tuple(places), float(scores.total.max(initial=0.0)))
+
+
+def _chosen(index: ToolIndex, scores: Scores, number: int) -> Chosen:
+    examples = float(scores.examples[number])
+    return Chosen(
+        number=number,
+        name=index.tools[number].name,
+        score=float(scores.total[number]),
+        description=float(scores.description[number]),
+        examples=None if np.isnan(examples) else examples,
+        words=float(scores.words[number]),
+    )

@@ -1,0 +1,27 @@
+"""The real encoder, in numpy: what is compared here must not depend on what is installed."""
+
+import pytest
+
+from radixway.config import EncodersSection
+from radixway.encoders import EncoderService, load_encoder
+from radixway.semantic.tools import Profiles, ToolIndex
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    return load_encoder(EncodersSection(backend="numpy"))
+
+
+@pytest.fixture
+async def encoders(minilm):
+    service = EncoderService(lambda: minilm)
+    yield service
+    await service.aclose()
+
+
+@pytest.fixture
+def index_of(encoders):
+    async def make(*tools):
+        return ToolIndex(tools, await Profiles(encoders).of(tools))
+
+    return make
