@@ -20,6 +20,7 @@ from radixway.config.policies import (
     parse_policy,
 )
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
+from radixway.config.pricing import Pricing
 from radixway.config.scale import ScaleSection, SyncSection
 from radixway.config.sections import (
     GatewaySection,
@@ -35,10 +36,20 @@ from radixway.config.sections import (
     check_worker_url,
 )
 from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
+from radixway.config.tenants import (
+    DEFAULT_TENANT,
+    KeySection,
+    QuotasSection,
+    RatesSection,
+    TenantSection,
+    TenantsSection,
+    UsageSection,
+)
 from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
 from radixway.config.tree import Config, load_config
 
 __all__ = [
+    "DEFAULT_TENANT",
     "AbortSection",
     "AnyPolicy",
     "BreakerSection",
@@ -51,6 +62,7 @@ __all__ = [
     "GatewaySection",
     "HealthSection",
     "HedgeSection",
+    "KeySection",
     "KvAwarePolicy",
     "KvEventsSection",
     "LeastLoadedPolicy",
@@ -58,8 +70,11 @@ __all__ = [
     "PipelineSection",
     "PowerOfTwoPolicy",
     "PrefixAffinityPolicy",
+    "Pricing",
     "QueueSection",
+    "QuotasSection",
     "RandomPolicy",
+    "RatesSection",
     "RetrySection",
     "Role",
     "RoundRobinPolicy",
@@ -71,9 +86,12 @@ __all__ = [
     "StickyLeastLoadedPolicy",
     "SyncSection",
     "TelemetrySection",
+    "TenantSection",
+    "TenantsSection",
     "TokenizeSection",
     "TrajectoriesSection",
     "TransferSection",
+    "UsageSection",
     "ValkeySection",
     "WeightsSection",
     "WorkerSection",

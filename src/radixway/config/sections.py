@@ -61,6 +61,7 @@ Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 Role = Literal["any", "prefill", "decode"]
+PoolName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class GatewaySection(Section):
@@ -101,6 +102,8 @@ class WorkerSection(Section):
     """Requests that it is given at a time; more wait. Goes before the limits under `routing`."""
     api_key: Bearer | None = None
     """Sent to the worker as `Authorization: Bearer KEY`."""
+    pools: tuple[PoolName, ...] = ()
+    """What it belongs to: tenants may be confined to workers of some pools (docs/tenants.md)."""
     kv_events: KvEventsSetting = "auto"
     """`auto`: where the worker itself says that it publishes. SGLang and our engine do; vLLM does not."""
 

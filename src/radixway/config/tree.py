@@ -23,6 +23,7 @@ from radixway.config.sections import (
     WorkerSection,
 )
 from radixway.config.semantic_cache import SemanticCacheSection
+from radixway.config.tenants import TenantsSection
 from radixway.config.trajectories import TrajectoriesSection
 from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
 
@@ -55,6 +56,7 @@ class Config(BaseSettings):
     else:  # its many models are built where it is configured: they take a third as long as all the others
         semantic: Annotated[dict | Any, PlainSerializer(_dump)] = None
     semantic_cache: SemanticCacheSection = SemanticCacheSection()
+    tenants: TenantsSection = TenantsSection()
 
     @classmethod
     def settings_customise_sources(

@@ -6,7 +6,9 @@ from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
     FailureReason,
+    Forbidden,
     GatewayError,
+    LimitReached,
     ModelNotFound,
     NoWorkers,
     Overloaded,
@@ -30,6 +32,8 @@ from radixway.pipeline.model_states import ModelState, ModelStates
 from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
+from radixway.pipeline.tenancy import Tenancy, model_pattern
+from radixway.pipeline.usage import Metered, Used, used_of
 
 __all__ = [
     "ANY_MODEL",
@@ -41,9 +45,12 @@ __all__ = [
     "Chunks",
     "DeadlineExceeded",
     "FailureReason",
+    "Forbidden",
     "GatewayError",
     "GuardUnavailable",
     "InHand",
+    "LimitReached",
+    "Metered",
     "Middleware",
     "ModelNotFound",
     "ModelState",
@@ -61,13 +68,17 @@ __all__ = [
     "RunningRequest",
     "Services",
     "StreamBroken",
+    "Tenancy",
     "TokenizerOf",
     "Unauthorized",
+    "Used",
     "WeightsTooOld",
     "WorkerFailed",
     "WorkerNotFound",
     "find_class",
     "load_middlewares",
+    "model_pattern",
     "own_path",
+    "used_of",
     "wraps_apps",
 ]

@@ -29,8 +29,15 @@ class Unauthorized(GatewayError):
     code = "unauthorized"
 
 
+class Forbidden(GatewayError):
+    """Whoever asks is known, and may not."""
+
+    status = 403
+    code = "forbidden"
+
+
 class ModelNotFound(GatewayError):
-    """No worker serves the model that was asked for."""
+    """No worker serves the model that was asked for, or none that the tenant may use."""
 
     status = 404
     code = "model_not_found"
@@ -65,6 +72,15 @@ class Overloaded(GatewayError):
     def __init__(self, reason: RefusalReason, message: str, retry_after_s: int) -> None:
         super().__init__(message, code=reason, retry_after_s=retry_after_s)
         self.reason: RefusalReason = reason
+
+
+class LimitReached(GatewayError):
+    """The tenant has used what it may: the code names the limit."""
+
+    status = 429
+
+    def __init__(self, limit: str, message: str, retry_after_s: int) -> None:
+        super().__init__(message, code=limit, retry_after_s=max(retry_after_s, 1))
 
 
 class WorkerNotFound(GatewayError):

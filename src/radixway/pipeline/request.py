@@ -10,6 +10,7 @@ import msgspec
 
 from radixway.pipeline.errors import BadRequest
 from radixway.pipeline.reply import Chunks
+from radixway.pipeline.tenancy import Tenancy
 from radixway.telemetry import Journal
 
 T = TypeVar("T")
@@ -69,6 +70,8 @@ class Request:
     """Streams opened for this request. Whoever made the request closes them, whatever became of the reply."""
     tenant: str = "default"
     """Whose request it is; what one tenant was answered, another never sees."""
+    tenancy: Tenancy | None = None
+    """What follows from that; None where no tenants are configured."""
     user: str | None = None
     """Who of the tenant asks, where the gateway knows it better than the body."""
     cache_control: str | None = None
@@ -84,7 +87,16 @@ class Request:
     """What the semantic layer found of it before its turn to decide came; for itself alone."""
     known_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
+    answering: str | None = None
+    """The model that its worker was asked for, by name; None until then, or where that is not known."""
+    prompt_tokens: int | None = None
+    """How long its prompt is, where routing had it tokenized."""
     _body: dict[str, Any] | None = None
+
+    @property
+    def cache_namespace(self) -> str:
+        """Whose kept answers it may be given."""
+        return self.tenant if self.tenancy is None else self.tenancy.cache_namespace or self.tenant
 
     @property
     def body(self) -> dict[str, Any]:

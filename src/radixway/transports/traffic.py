@@ -7,10 +7,9 @@ in which blocks are named by hashes under a key of its own, so that nobody who k
 
 from __future__ import annotations
 
-import re
 import secrets
 from asyncio import Queue
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from struct import Struct
 from time import perf_counter
@@ -18,16 +17,13 @@ from typing import Any, Self
 
 import msgspec
 
-from radixway.pipeline import ANY_MODEL, Chunks, Next, Reply, Request
+from radixway.pipeline import ANY_MODEL, Metered, Next, Reply, Request, Used, used_of
 from radixway.routing import PromptReader, Registry, RoutingRequest
 
 _UNREAD_LINES = 10_000
 """Lines that a follower may be behind. Beyond that its stream ends: a trace must have no holes."""
 
 _pack = Struct("<Q").pack
-_USAGE = re.compile(rb'"completion_tokens"\s*:\s*(\d+)')
-_TEXT = re.compile(rb'"(?:content|reasoning_content|text)"\s*:\s*"(?!")')
-"""An event that brings text; engines that stream send one for each token."""
 
 
 class Follower:
@@ -142,52 +138,11 @@ class Tap:
         if reply.status != 200 or not prompt.tokens:
             return reply
         if reply.chunks is None:
-            self._traffic.tell(arrived, prompt, _last_count(reply.body) or 0)
+            self._traffic.tell(arrived, prompt, (used_of(reply.body) or Used()).completion_tokens)
         else:
             tell = self._traffic.tell
-            reply.chunks = _Counted(reply.chunks, lambda tokens: tell(arrived, prompt, tokens))
+            reply.chunks = Metered(
+                reply.chunks, lambda used: tell(arrived, prompt, used.completion_tokens), several=True
+            )
             request.opened.append(reply.chunks)
         return reply
-
-
-class _Counted(Chunks):
-    """A stream, and how many tokens it brought: by the worker's count, or else by its events."""
-
-    def __init__(self, chunks: Chunks, done: Callable[[int], None]) -> None:
-        self._chunks = chunks
-        self._done: Callable[[int], None] | None = done
-        self._events = 0
-        self._count: int | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await anext(self._chunks)
-        self._note(chunk)
-        return chunk
-
-    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
-        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
-            self._note(chunk)
-            return send(chunk)
-
-        await self._chunks.pass_on(noted)
-
-    async def aclose(self) -> None:
-        await self._chunks.aclose()
-        if self._done is not None:
-            self._done(self._events if self._count is None else self._count)
-            self._done = None
-
-    def _note(self, chunk: bytes) -> None:
-        self._events += len(_TEXT.findall(chunk))
-        count = _last_count(chunk)
-        if count is not None:
-            self._count = count
-
-
-def _last_count(text: bytes) -> int | None:
-    """The worker's latest count of the answer's tokens."""
-    counts = _USAGE.findall(text)
-    return int(counts[-1]) if counts else None

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from radixway.config.base import Section
+from radixway.config.pricing import Pricing
 
 _HOST = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?|\[?[0-9A-Fa-f:]+\]?")
 
@@ -25,14 +26,6 @@ Address = Annotated[str, AfterValidator(_check_address)]
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
 Share = Annotated[float, Field(ge=0, le=1)]
 """A probability, similarity or confidence."""
-
-
-class Pricing(Section):
-    """What tokens cost, per million."""
-
-    currency: str = "USD"
-    prompt_per_1m: float = Field(default=0, ge=0)
-    completion_per_1m: float = Field(default=0, ge=0)
 
 
 class PiiPolicy(Section):

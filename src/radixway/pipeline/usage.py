@@ -1,0 +1,155 @@
+"""How many tokens an answer cost: what its worker reports, or, where it reports nothing, an estimate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+
+from radixway.pipeline.reply import Chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Tokens of one request."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the prompt's, those that the worker had cached."""
+    estimated: bool = False
+    """The worker reported no figures, or not all."""
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and answer."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Used) -> Used:
+        return Used(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.estimated or other.estimated,
+        )
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Counts(msgspec.Struct):
+    """OpenAI's `usage`, SGLang's `meta_info`."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+
+
+class _Answer(msgspec.Struct):
+    usage: _Counts | None = None
+    meta_info: _Counts | None = None
+    index: int = 0
+
+
+_read = msgspec.json.Decoder(_Answer | list[_Answer]).decode
+
+_NEEDLE = b'"completion_tokens"'
+_TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!")')
+"""An event that brings text; engines that stream send one for each token."""
+
+
+def used_of(body: bytes) -> Used | None:
+    """What a whole reply reports, all its answers together; None where it says nothing of sense."""
+    found = _answers(body)
+    if not found:
+        return None
+    counted = [_counted(answer) for answer in found]
+    known = [each for each in counted if each is not None]
+    return sum(known, Used()) if len(known) == len(counted) else None
+
+
+def _answers(body: bytes) -> list[_Answer]:
+    try:
+        found = _read(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def _counted(answer: _Answer) -> Used | None:
+    counts = answer.usage or answer.meta_info
+    if counts is None or counts.completion_tokens is None:
+        return None
+    details = counts.prompt_tokens_details
+    cached = counts.cached_tokens if details is None else details.cached_tokens
+    return Used(max(counts.prompt_tokens or 0, 0), max(counts.completion_tokens, 0), max(cached or 0, 0))
+
+
+class Metered(Chunks):
+    """A stream, and what it used: by the worker's last report, or else by its events that bring text.
+
+    `done` is told once, when the stream is closed, however it ended.
+    """
+
+    def __init__(self, chunks: Chunks, done: Callable[[Used], None], *, several: bool = False) -> None:
+        """`several`: events of several answers, each with its `index` and figures of its own."""
+        self._chunks = chunks
+        self._done: Callable[[Used], None] | None = done
+        self._several = several
+        self._events = 0
+        self._latest: dict[int, bytes] = {}
+        """By answer, the last events that held figures."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._note(chunk)
+        return chunk
+
+    async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
+            self._note(chunk)
+            return send(chunk)
+
+        await self._chunks.pass_on(noted)
+
+    async def aclose(self) -> None:
+        await self._chunks.aclose()
+        if self._done is not None:
+            done, self._done = self._done, None
+            done(self._used())
+
+    def _note(self, chunk: bytes) -> None:
+        if _NEEDLE not in chunk:
+            self._events += len(_TEXT.findall(chunk))
+        elif self._several:
+            for event in _events(chunk):
+                for answer in _answers(event):
+                    self._latest[answer.index] = event
+        else:
+            self._latest[0] = chunk
+
+    def _used(self) -> Used:
+        reported = [used for chunk in self._latest.values() if (used := _last_used(chunk)) is not None]
+        return sum(reported, Used()) if reported else Used(0, self._events, 0, True)
+
+
+def _last_used(chunk: bytes) -> Used | None:
+    """What the last event of a chunk that reports anything says."""
+    for event in reversed(_events(chunk)):
+        if _NEEDLE in event and (used := used_of(event)) is not None:
+            return used
+    return None
+
+
+def _events(chunk: bytes) -> list[bytes]:
+    """The data of a chunk's events."""
+    lines = chunk.splitlines() if b"data:" in chunk else [b"data:" + chunk]
+    return [line[5:].strip() for line in lines if line.startswith(b"data:")]
