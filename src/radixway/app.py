@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config
-from radixway.pipeline import AbortedRequests, InHand, Pipeline, Services, load_middlewares
+from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
     HealthMonitor,
@@ -33,7 +33,6 @@ from radixway.routing import (
 from radixway.routing.kv_events import KvEventCounts, KvEvents
 from radixway.scale import LoadSync, build_load_sync
 from radixway.surfaces import (
-    AdminAccess,
     AgentCalls,
     AgentExchange,
     AgentRoad,
@@ -41,10 +40,10 @@ from radixway.surfaces import (
     Completions,
     Exchange,
     Fleet,
+    Gate,
     Generate,
     SessionKeeper,
     Surface,
-    TrustedHops,
     admin_routes,
     affinity_routes,
     count_routes,
@@ -56,11 +55,13 @@ from radixway.surfaces import (
     sglang_routes,
     traffic_routes,
     trajectory_routes,
+    usage_routes,
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.surfaces.classification import LazyRoom, classify_routes, prompt_routes, vector_routes
 from radixway.telemetry import JournalBook, Metrics
+from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import (
     Dispatch,
@@ -110,6 +111,9 @@ class Gateway:
         if self.recorder is None and config.trajectories.enabled:
             self.recorder = RadixTreeMiddleware(services)
             self._middlewares.insert(0, self.recorder)
+        self.tenants = build_tenants(config.tenants, self.metrics)
+        """While anything is configured of them."""
+        self._gate = Gate(config.gateway, self.tenants)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
         memory = None if self.recorder is None else self.recorder.tries.memory
@@ -121,7 +125,7 @@ class Gateway:
             title="Radixway",
             version=__version__,
             redirect_slashes=False,
-            dependencies=[Depends(self._refuse_loops)],
+            dependencies=[Depends(self._refuse_loops), Depends(self._gate)],
         )
         self._rest.add_exception_handler(HttpError, _error_response)
         self._rest.add_exception_handler(HTTPException, _http_error_response)
@@ -179,6 +183,7 @@ class Gateway:
             self.registry, selector, prompts, transport, health, self.metrics, config.routing, weights
         )
         worker_calls = WorkerCalls(self.registry, transport, self.tokenizers)
+        tenants = self.tenants
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
 
@@ -190,10 +195,15 @@ class Gateway:
         self.cache = cache
         if self.recorder is not None:
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
-        middlewares[:0] = reading.middlewares()
+        if tenants is None:
+            limits: list[Middleware] = []
+            middlewares[:0] = reading.middlewares()
+        else:
+            limits = tenants.middlewares(reading.is_auto, reading.pricing_of)
+            middlewares[:0] = [limits[0], *reading.middlewares(), *limits[1:]]
         tap = Tap(dispatch, self.registry, prompts, self.traffic)
         pipeline = Pipeline(middlewares, tap)
-        hops = TrustedHops(config.gateway)
+        callers, access = self._gate.callers, self._gate.access
         in_hand = InHand()
         for path, surface in HOT_PATHS.items():
             self._hot[path] = Exchange(
@@ -202,14 +212,14 @@ class Gateway:
                 self.metrics,
                 self.journals,
                 self._via,
-                hops,
+                callers,
                 in_hand,
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
-        to_workers = Pipeline([resume, *others], tap)
+        to_workers = Pipeline([*limits, resume, *others], tap)
         session_header = (
             config.routing.session.headers[0] if config.routing.session.headers else "x-session-id"
         )
@@ -220,22 +230,25 @@ class Gateway:
                 self.metrics,
                 self.journals,
                 self._via,
-                hops,
+                callers,
                 in_hand,
                 max_body_bytes=config.gateway.max_body_bytes,
                 timeout_s=config.gateway.request_timeout_s,
             )
         )
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
-        access = AdminAccess(config.gateway)
         reports: dict[str, Callable[[], Any]] = {"weights": weights.describe} | reading.reports()
         if sync is not None:
             reports["load_sync"] = sync.describe
+        if tenants is not None:
+            reports["tenants"] = tenants.describe
         self._rest.include_router(
-            admin_routes(self.registry, self.metrics, self.journals, reports, self.router.cache_stats)
+            admin_routes(
+                self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
+            )
         )
-        self._rest.include_router(model_routes(self.registry, reading.model_names))
-        self._rest.include_router(worker_routes(self.registry, health, access))
+        self._rest.include_router(model_routes(self.registry, reading.model_names, self._gate.tenancy_of))
+        self._rest.include_router(worker_routes(self.registry, health, self._gate.workers_access))
         self._rest.include_router(sglang_routes(self.registry, transport))
         fan_out = FanOut(transport, config.routing.weights.update_timeout_s)
         fleet = Fleet(self.registry, fan_out, weights, in_hand, self.aborted)
@@ -244,12 +257,13 @@ class Gateway:
         tries = self.recorder.tries if self.recorder is not None else None
         self._rest.include_router(trajectory_routes(tries, self.tokenizer_of))
         self._rest.include_router(session_routes(self.sessions, access))
-        self._rest.include_router(count_routes(self.sessions))
+        self._rest.include_router(count_routes(self.sessions, self._gate))
         reservations = Reservations(
             config.routing.reservation_ttl_s, config.routing.most_reservations, selector.ledger.clock
         )
         self._rest.include_router(selector_routes(self.registry, selector, prompts, reservations, access))
         self._rest.include_router(traffic_routes(self.traffic, access))
+        self._rest.include_router(usage_routes(tenants, self._gate.confined_to))
         if cache is not None:
             from radixway.surfaces.semantic_cache import cache_routes
 
@@ -268,7 +282,11 @@ class Gateway:
                 self.registry.add(section)
         await self.sessions.open()
         try:
-            async with sync.running() if sync is not None else nullcontext(), reading.running():
+            async with (
+                sync.running() if sync is not None else nullcontext(),
+                tenants.running() if tenants is not None else nullcontext(),
+                reading.running(),
+            ):
                 yield
         finally:
             reservations.close()

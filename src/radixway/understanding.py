@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from radixway.config import Config, ConfigError, WorkerSection, radixway_home
+from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
 from radixway.config.semantic import is_cached_by_default, whole_cache, whole_semantic
-from radixway.pipeline import Middleware, ModelStates
+from radixway.pipeline import ANY_MODEL, Middleware, ModelStates
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -84,6 +84,15 @@ class Understanding:
         if section.include_config_models_in_list:
             names |= dict.fromkeys(section.model_names(), VSR)
         return names
+
+    def is_auto(self, model: str) -> bool:
+        """Whether that name leaves the choice to the gateway."""
+        return model == ANY_MODEL if self.semantic is None else self.semantic.snapshots.current.is_auto(model)
+
+    def pricing_of(self, model: str) -> Pricing | None:
+        """What the semantic layer was told that the model costs."""
+        known = {} if self.semantic is None else self.semantic.snapshots.current.section.models
+        return known[model].pricing if model in known else None
 
     def workers(self) -> list[WorkerSection]:
         """What the semantic configuration names as endpoints."""

@@ -122,6 +122,11 @@ class Worker:
         return self.given.models or self.told.models or ()
 
     @property
+    def pools(self) -> tuple[str, ...]:
+        """What it belongs to."""
+        return self.given.pools
+
+    @property
     def role(self) -> Role:
         """As the operator gave it; our own engine hands no KV on, and does all whatever they gave it."""
         return "any" if self.told.engine == OWN_ENGINE else self.given.role
@@ -163,6 +168,7 @@ class Worker:
             "url": self.url,
             "state": self.state.value,
             "models": list(self.models),
+            "pools": list(self.pools),
             "role": self.role,
             "disaggregation": self.dialect,
             "kv_tokens": self.kv_tokens,

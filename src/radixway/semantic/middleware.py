@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, get_args
 
 from msgspec import UNSET
@@ -73,6 +74,8 @@ class Semantic:
         snapshot = meaning.snapshot
         body = request.body
         wish = Wish(preference, _session_of(request, body), _completion_tokens(snapshot, body))
+        if request.tenancy is not None:
+            wish = replace(wish, allows=request.tenancy.allows)
         return make_plan(
             snapshot,
             meaning.question,

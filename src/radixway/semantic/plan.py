@@ -29,6 +29,8 @@ class Wish:
     key: str
     """What keeps a session with its side of an A/B split."""
     completion_tokens: int
+    allows: Callable[[str], bool] = lambda model: True
+    """Whether a model may answer it: tenants have theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,10 @@ def make_plan(
     failed: tuple[str, ...] = (),
 ) -> Plan:
     """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
-    candidates = _candidates(snapshot, verdict, feedback)
+    candidates = [each for each in _candidates(snapshot, verdict, feedback) if wish.allows(each.model)]
     side = split(snapshot.section.ab_splits, verdict.category, wish.key)
+    if side is not None and not wish.allows(side[1]):
+        side = None
     if side is not None:
         known = {each.model: each for each in candidates}
         candidates = [known.get(side[1]) or Candidate(side[1], 1.0)]
@@ -136,7 +140,7 @@ def _choose(
     pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
     tokens = estimate_tokens(question.whole or question.text)
     last = []
-    if default and default not in pricing:
+    if default and default not in pricing and wish.allows(default):
         last = weigh([Candidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)
     weighed = weigh(candidates, pricing, states, tokens, wish.completion_tokens)
     if not weighed:

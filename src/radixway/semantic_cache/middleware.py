@@ -95,7 +95,7 @@ class SemanticCache:
                 raise NotCacheable(request.uncacheable)
             if not (allowed.may_answer or allowed.may_keep):
                 raise NotCacheable("no_store")
-            return self.read(request.body, request.tenant, request.user)
+            return self.read(request.body, request.cache_namespace, request.user)
         except NotCacheable as reason:
             self._counts.passed(str(reason))
             request.journal.add("semantic_cache", outcome="passed", reason=str(reason))

@@ -13,8 +13,8 @@ from radixway.surfaces.agents import (
 )
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
+from radixway.surfaces.gate import Gate
 from radixway.surfaces.generate import Generate
-from radixway.surfaces.hop import TrustedHops
 from radixway.surfaces.models import model_routes
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.selector import selector_routes
@@ -22,6 +22,7 @@ from radixway.surfaces.semantic import semantic_routes
 from radixway.surfaces.sglang import sglang_routes
 from radixway.surfaces.traffic import traffic_routes
 from radixway.surfaces.trajectories import trajectory_routes
+from radixway.surfaces.usage import usage_routes
 from radixway.surfaces.workers import worker_routes
 
 __all__ = [
@@ -33,10 +34,10 @@ __all__ = [
     "Completions",
     "Exchange",
     "Fleet",
+    "Gate",
     "Generate",
     "SessionKeeper",
     "Surface",
-    "TrustedHops",
     "admin_routes",
     "affinity_routes",
     "count_routes",
@@ -48,5 +49,6 @@ __all__ = [
     "sglang_routes",
     "traffic_routes",
     "trajectory_routes",
+    "usage_routes",
     "worker_routes",
 ]

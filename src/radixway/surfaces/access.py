@@ -3,36 +3,62 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from fastapi import Request
 
 from radixway.config import GatewaySection
-from radixway.pipeline import Unauthorized
+from radixway.pipeline import Forbidden, Unauthorized
+from radixway.surfaces.callers import Callers
 from radixway.surfaces.networks import is_within
 
 
 class AdminAccess:
     """A FastAPI dependency: lets a call pass that carries the key, or comes from a network that needs none.
 
-    Without a configured key, calls from this machine pass too.
+    The key is the gateway's admin key, or one of a tenant with one of `scopes`. Where neither the gateway nor
+    any tenant has keys, calls from this machine pass too.
     """
 
-    def __init__(self, config: GatewaySection) -> None:
+    def __init__(
+        self,
+        config: GatewaySection,
+        callers: Callers | None = None,
+        scopes: Collection[str] = ("admin",),
+    ) -> None:
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
         self._networks = config.admin_networks
+        self._callers = callers if callers is not None and callers.needs_keys else None
+        self._scopes = frozenset(scopes)
 
     def __call__(self, request: Request) -> None:
-        """Raises Unauthorized."""
-        host = request.client.host if request.client is not None else None
-        if host is not None and is_within(host, self._networks):
+        """Raises Unauthorized; Forbidden for a tenant's key that is not for this."""
+        if self.passes(request):
             return
-        if self._key is None:
-            if host is not None and ip_address(host).is_loopback:
-                return
+        if self._callers is not None:
+            if self._callers.key_of(request.scope) is not None:
+                raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
+        elif self._key is None:
             raise Unauthorized(
                 "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
             )
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(key.encode("latin-1"), self._key.encode()):
-            raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")
+        raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")
+
+    def passes(self, request: Request) -> bool:
+        """Whether it does."""
+        host = request.client.host if request.client is not None else None
+        if host is not None and is_within(host, self._networks):
+            return True
+        if self._callers is not None:
+            key = self._callers.key_of(request.scope)
+            if key is not None and not self._scopes.isdisjoint(key.scopes):
+                return True
+        elif self._key is None:
+            return host is not None and ip_address(host).is_loopback
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return (
+            self._key is not None
+            and scheme.lower() == "bearer"
+            and hmac.compare_digest(given.encode("latin-1"), self._key.encode())
+        )

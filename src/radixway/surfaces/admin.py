@@ -13,7 +13,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from radixway import __version__
 from radixway.pipeline import BadRequest, GatewayError, NoWorkers
 from radixway.routing import Registry, Worker, WorkerState
-from radixway.telemetry import JournalBook, Metrics
+from radixway.surfaces.gate import Gate
+from radixway.telemetry import Journal, JournalBook, Metrics
 
 
 class RequestNotKnown(GatewayError):
@@ -30,11 +31,12 @@ def admin_routes(
     book: JournalBook,
     reports: Mapping[str, Callable[[], Any]] | None = None,
     cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
+    gate: Gate | None = None,
 ) -> APIRouter:
     """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`.
 
     `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
-    under the Slime router's names, None while there is no store.
+    under the Slime router's names, None while there is no store. `gate`: who sees what.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -87,10 +89,11 @@ def admin_routes(
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     @router.get("/explain/{request_id:path}")
-    async def explain(request_id: str) -> dict[str, Any]:
-        """Every step and decision of a recent request, by its `x-request-id`."""
+    async def explain(request_id: str, request: Request) -> dict[str, Any]:
+        """Every step and decision of a recent request, by its `x-request-id`; tenants see their own."""
         journal = book.find(request_id)
-        if journal is None:
+        tenant = gate.confined_to(request) if gate is not None else None
+        if journal is None or tenant not in (None, _tenant_of(journal)):
             raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
         return journal.explain()
 
@@ -99,6 +102,13 @@ def admin_routes(
 
 def _breaker(worker: Worker) -> str:
     return worker.breaker.state(monotonic()).value
+
+
+def _tenant_of(journal: Journal) -> str | None:
+    for step, _, said in journal.entries:
+        if step == "tenant" and isinstance(said, dict):
+            return str(said["tenant"])
+    return None
 
 
 def _wants_prometheus(request: Request) -> bool:

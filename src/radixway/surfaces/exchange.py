@@ -18,8 +18,8 @@ from radixway.pipeline import (
     Request,
     StreamBroken,
 )
+from radixway.surfaces.callers import Callers
 from radixway.surfaces.headers import obey_own_headers, read_headers
-from radixway.surfaces.hop import TrustedHops
 from radixway.telemetry import Journal, JournalBook, Metrics
 from radixway.web import (
     ClientGone,
@@ -87,7 +87,7 @@ class Exchange:
         metrics: Metrics,
         book: JournalBook,
         via: Via,
-        hops: TrustedHops,
+        callers: Callers,
         in_hand: InHand,
         *,
         max_body_bytes: int,
@@ -98,7 +98,7 @@ class Exchange:
         self._metrics = metrics
         self._book = book
         self._via = via
-        self._hops = hops
+        self._callers = callers
         self._in_hand = in_hand
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
@@ -151,12 +151,13 @@ class Exchange:
         )
 
     async def _read(self, request: Request, scope: Scope, receive: Receive) -> None:
-        """Fill in what the body says. Raises BadBody, MethodNotAllowed, LoopDetected, ClientGone."""
+        """Fill in who asks and what the body says. Raises HttpError for a mistake of either, ClientGone."""
         if scope["method"] not in self._surface.methods:
             allowed = ", ".join(self._surface.methods)
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
         self._via.check(scope)
         raw = await read_body(scope, receive, self._max_body_bytes)
+        trusted = self._callers.any and self._callers.introduce(request, scope)
         asked = self._surface.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
@@ -171,8 +172,8 @@ class Exchange:
             least = asked.min_weight_version
             request.min_weight_version = None if least is None else str(least)
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
-        if self._hops.any and self._hops.vouch_for(scope):
-            self._hops.obey(request, scope)
+        if trusted:
+            self._callers.obey(request, scope)
 
     async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
         message = str(error)[:_LONGEST_NOTE]

@@ -31,6 +31,10 @@ class TrustedHops:
         client = scope.get("client")
         if self._networks and client is not None and is_within(client[0], self._networks):
             return True
+        return self.has_key(scope)
+
+    def has_key(self, scope: Scope) -> bool:
+        """Whether it carries a trusted key."""
         return bool(self._keys) and any(
             hmac.compare_digest(_bearer(value), key)
             for name, value in scope["headers"]

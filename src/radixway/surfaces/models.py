@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
-from radixway.pipeline import ModelNotFound
+from radixway.pipeline import ModelNotFound, Tenancy
 from radixway.routing import Registry
 
 Owners = Mapping[str, str]
 """By model, who answers for it (`owned_by`)."""
 
 
-def model_routes(registry: Registry, others: Callable[[], Owners] = dict) -> APIRouter:
+def model_routes(
+    registry: Registry,
+    others: Callable[[], Owners] = dict,
+    tenancy_of: Callable[[Request], Tenancy | None] = lambda request: None,
+) -> APIRouter:
     """`/v1/models` and `/v1/models/{model}`, in OpenAI's shape.
 
     `others`: names beside those that workers serve, such as the one that leaves the choice to the gateway.
+    `tenancy_of`: a tenant is shown what it may use alone.
     """
     router = APIRouter(tags=["gateway"])
 
-    def known() -> Owners:
-        return dict.fromkeys(registry.models(), "radixway") | {
+    def known(request: Request) -> Owners:
+        tenancy = tenancy_of(request)
+        if tenancy is None or not tenancy.confines:
+            served: Collection[str] = registry.models()
+        else:
+            workers = [worker for worker in registry if tenancy.may_use(worker.pools, worker.models)]
+            served = {model for worker in workers for model in worker.models if tenancy.allows(model)}
+        return dict.fromkeys(served, "radixway") | {
             name: owner for name, owner in others().items() if name not in registry.models()
         }
 
     @router.get("/v1/models")
-    async def models() -> dict[str, Any]:
+    async def models(request: Request) -> dict[str, Any]:
         """Every name that a request may ask for."""
-        return {"object": "list", "data": _in_order(known().items())}
+        return {"object": "list", "data": _in_order(known(request).items())}
 
     @router.get("/v1/models/{model:path}")
-    async def model(model: str) -> dict[str, Any]:
+    async def model(model: str, request: Request) -> dict[str, Any]:
         """One model."""
-        owner = known().get(model)
+        owner = known(request).get(model)
         if owner is None:
             raise ModelNotFound(model)
         return _model(model, owner)

@@ -78,8 +78,9 @@ async def _read_fields(request: Request) -> dict[str, Any]:
 
 
 def _read_worker(fields: dict[str, Any]) -> WorkerSection:
-    if isinstance(fields.get("models"), str):  # a query can only carry text
-        fields["models"] = [name for name in fields["models"].split(",") if name]
+    for several in ("models", "pools"):
+        if isinstance(fields.get(several), str):  # a query can only carry text
+            fields[several] = [name for name in fields[several].split(",") if name]
     _read_worker_type(fields)
     known = {name: value for name, value in fields.items() if name in WorkerSection.model_fields}
     try:

@@ -37,6 +37,9 @@ from radixway.telemetry import Metrics
 from radixway.transports.pairing import Pairing
 from radixway.transports.place import Place
 
+_COUNTED = ("ids", "tokenizer", "worker")
+"""Sources by which a prompt's length is no estimate."""
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Waiter(Waiting):
@@ -99,6 +102,8 @@ class Admission:
             candidates = self._ready(request)  # much may have happened meanwhile
             if not candidates:
                 raise self._nobody(request)
+        if prompt.source in _COUNTED:
+            request.prompt_tokens = prompt.tokens
         if request.ttft_s is not None:
             self._check_objective(request, request.ttft_s, prompt, candidates)
         if self._limits.on:
@@ -108,12 +113,19 @@ class Admission:
                 return await self._wait(request, prompt)
         return self._take(request, prompt, candidates)
 
+    def _candidates(self, request: Request) -> Sequence[Worker]:
+        """The ready workers of its model, as far as its tenant may use them."""
+        found, tenancy = self._registry.candidates(_pool(request.model)), request.tenancy
+        if tenancy is None or not tenancy.confines:
+            return found
+        return tuple(worker for worker in found if tenancy.may_use(worker.pools, worker.models))
+
     def second_place(self, request: Request, first: Place) -> Place | None:
         """A place for a copy of `request` at another healthy worker, if one has room at once."""
         prompt, models = first.choice.request, first.worker.models[:1]
         others = [
             worker
-            for worker in self._weights.within(request, self._registry.candidates(_pool(request.model)))
+            for worker in self._weights.within(request, self._candidates(request))
             if worker is not first.worker
             and worker.answers_alone
             and worker.name not in request.tried
@@ -141,15 +153,14 @@ class Admission:
         """The workers that may answer now, full or not."""
         if request.pinned is not None:
             return self._pinned(request)
-        ready = self._pairing.usable(request.model, self._registry.candidates(_pool(request.model)))
+        ready = self._pairing.usable(request.model, self._candidates(request), tenancy=request.tenancy)
         ready = self._weights.within(request, ready)
         if request.tried:
             ready = tuple(worker for worker in ready if worker.name not in request.tried) or ready
         return self._breakers.admitted(ready)
 
     def _pinned(self, request: Request) -> Sequence[Worker]:
-        model = _pool(request.model)
-        usable = self._pairing.usable(request.model, self._registry.candidates(model))
+        usable = self._pairing.usable(request.model, self._candidates(request), tenancy=request.tenancy)
         return tuple(
             worker
             for worker in self._weights.within(request, usable)
@@ -168,8 +179,10 @@ class Admission:
         model = _pool(request.model)
         if model is not None and self._registry.surely_lacks(model):
             return ModelNotFound(model)
-        if self._registry.candidates(model) and (refusal := self._too_old(request)) is not None:
+        if self._candidates(request) and (refusal := self._too_old(request)) is not None:
             return refusal
+        if request.tenancy is not None and request.tenancy.pools:
+            return NoWorkers(f"no worker of the tenant's pools can answer now for the model {model!r}")
         return NoWorkers(_why_nobody(self._registry, model))
 
     def _too_old(self, request: Request) -> GatewayError | None:
@@ -328,8 +341,10 @@ class Admission:
         if request.model in self._config.fallbacks and request.pinned is None:
             return False
         model, pinned = _pool(request.model), request.pinned
+        tenancy = request.tenancy
         return any(
             worker.state is not WorkerState.DRAINING
+            and (tenancy is None or tenancy.may_use(worker.pools, worker.models))
             and (model is None or model in worker.models)
             and (pinned is None or pinned in (worker.name, worker.url))
             for worker in self._registry

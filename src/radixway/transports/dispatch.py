@@ -82,9 +82,7 @@ class Dispatch:
         try:
             if refusal is not None:
                 self._note_fallback(request, str(asked), str(request.model), refusal)
-            if request.model == ANY_MODEL:
-                models = place.worker.models
-                request.edit(model=models[0] if models else UNSET)
+            self._name_model(request, place.worker)
             reply = await (
                 self._attempt(request, place) if self._hedge is None else self._hedge.send(request, place)
             )
@@ -96,6 +94,18 @@ class Dispatch:
             reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
         return reply
 
+    def _name_model(self, request: Request, worker: Worker) -> None:
+        """Settle which of its models the worker is asked for: one that the tenant may use."""
+        tenancy, models = request.tenancy, worker.models
+        if tenancy is not None and tenancy.models is not None:
+            models = tuple(model for model in models if tenancy.allows(model))
+        first = models[0] if models else None
+        if request.model == ANY_MODEL or (request.model is None and len(models) < len(worker.models)):
+            request.edit(model=first or UNSET)
+            request.answering = first
+        else:
+            request.answering = request.model or first
+
     async def _place(self, request: Request) -> tuple[Place, GatewayError | None]:
         """A place in the pool of the model asked for, or of the first fallback that has one.
 
@@ -103,9 +113,11 @@ class Dispatch:
 
         Raises what the model's own pool said when there is none.
         """
-        asked = request.model
+        asked, tenancy = request.model, request.tenancy
         refusal: ModelNotFound | NoWorkers | Overloaded | None = None
         for model in _with_fallbacks(asked, self._fallbacks) if request.pinned is None else (asked,):
+            if refusal is not None and tenancy is not None and not tenancy.allows(str(model)):
+                continue
             request.model = model
             try:
                 place = await self._admission.place(request)

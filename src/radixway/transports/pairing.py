@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from radixway.config import RoutingSection
-from radixway.pipeline import Request
+from radixway.pipeline import Request, Tenancy
 from radixway.routing import Breakers, Limits, Pairs, Reads, Registry, RoutingRequest, Selector, Worker
 from radixway.telemetry import Metrics
 from radixway.transports.place import Place
@@ -39,15 +39,20 @@ class Pairing:
         return self._pairs.reads(model)
 
     def usable(
-        self, model: str | None, candidates: Sequence[Worker], prompt: RoutingRequest | None = None
+        self,
+        model: str | None,
+        candidates: Sequence[Worker],
+        prompt: RoutingRequest | None = None,
+        *,
+        tenancy: Tenancy | None = None,
     ) -> Sequence[Worker]:
         """Those of `candidates` that need nobody, or whom somebody ready can prefill for.
 
-        With `prompt`: somebody who has room for it.
+        With `prompt`: somebody who has room for it. With `tenancy`: somebody that the tenant may use.
         """
         if not self._registry.some_only_decode() or all(worker.answers_alone for worker in candidates):
             return candidates
-        prefillers = self._registry.prefillers(None)
+        prefillers = _within(self._registry.prefillers(None), tenancy)
         if prompt is not None:
             prefillers = tuple(self._limits.with_room(prefillers, prompt))
         return self._pairs.usable(model, candidates, prefillers)
@@ -71,8 +76,15 @@ class Pairing:
 
     def _prefillers(self, request: Request, prompt: RoutingRequest) -> Iterator[Sequence[Worker]]:
         """Who may prefill: those against whom nothing speaks; else, for who cannot do without, any."""
-        ready = self._registry.prefillers(None)
+        ready = _within(self._registry.prefillers(None), request.tenancy)
         untried = tuple(worker for worker in ready if worker.name not in request.tried)
         yield self._limits.with_room(self._breakers.admitted(untried), prompt)
         yield self._limits.with_room(ready, prompt)
         yield ready
+
+
+def _within(workers: tuple[Worker, ...], tenancy: Tenancy | None) -> tuple[Worker, ...]:
+    """Those that the tenant may use."""
+    if tenancy is None or not tenancy.confines:
+        return workers
+    return tuple(worker for worker in workers if tenancy.may_use(worker.pools, worker.models))

@@ -1,5 +1,6 @@
 """The `semantic` section, by idea; it reads a vLLM-Semantic-Router `config.yaml` as it is."""
 
+from radixway.config.pricing import Pricing
 from radixway.config.semantic.caching import is_cached_by_default, whole_cache
 from radixway.config.semantic.categories import CATEGORIES, Category, InLanguages, ModelScore
 from radixway.config.semantic.checks import check
@@ -7,7 +8,7 @@ from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSe
 from radixway.config.semantic.classic import ClassicTools
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
 from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
-from radixway.config.semantic.models import ModelParams, Pricing, ReasoningFamily, VllmEndpoint
+from radixway.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
 from radixway.config.semantic.section import SemanticSection
 from radixway.config.semantic.signals import (
     ComplexitySignal,

@@ -137,12 +137,21 @@ class SessionKeeper:
             await self.load(session)
         return session
 
-    async def for_call(self, session_id: str) -> Session:
-        """The session that an agent calls, made if need be. Raises SessionNotFound, SessionConflict …"""
+    async def for_call(self, session_id: str, tenant: str | None = None) -> Session:
+        """The session that an agent calls, made if need be. Raises SessionNotFound, SessionConflict …
+
+        `tenant`: whose it is from then on; to another's agents there is no such session.
+        """
+        owned = {} if tenant is None else {"tenant": tenant}
         if self.book.find(session_id) is None and self._section.on_first_use:
-            return await self.make(session_id)
+            return await self.make(session_id, metadata=owned or None)
         session = await self.find(session_id)
+        if tenant is not None and session.metadata.get("tenant", tenant) != tenant:
+            raise SessionNotFound(session_id)
         _check_open(session)
+        if not owned.items() <= session.metadata.items():
+            session.metadata |= owned
+            await self.write(session)
         self.book.use(session, self.clock())
         return session
 

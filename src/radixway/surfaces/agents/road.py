@@ -116,7 +116,8 @@ class AgentRoad:
     async def __call__(self, request: Request) -> Reply:
         """The reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.read(request.raw)
-        session = await self._keeper.for_call(session_of(request.path))
+        tenant = None if request.tenancy is None else request.tenancy.name
+        session = await self._keeper.for_call(session_of(request.path), tenant)
         speaking = await self._keeper.speaking(session.model or ask.model)
         call = await self._begin(session, ask, speaking)
         try:

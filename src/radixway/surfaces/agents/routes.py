@@ -16,6 +16,7 @@ from radixway.surfaces.agents.export import ARROW, NDJSON, arrow_stream, json_li
 from radixway.surfaces.agents.keeper import SessionKeeper
 from radixway.surfaces.agents.road import begin, wanted_of
 from radixway.surfaces.exchange import ModelName
+from radixway.surfaces.gate import Gate
 from radixway.surfaces.wires import AnthropicWire
 from radixway.trajectories.sessions import Call, Session
 from radixway.web import HttpError, read_fields, read_json
@@ -136,7 +137,7 @@ def session_routes(keeper: SessionKeeper, access: AdminAccess) -> APIRouter:
     return router
 
 
-def count_routes(keeper: SessionKeeper) -> APIRouter:
+def count_routes(keeper: SessionKeeper, gate: Gate) -> APIRouter:
     """What agents call beside the protocols themselves."""
     router = APIRouter(tags=["sessions"])
 
@@ -145,7 +146,8 @@ def count_routes(keeper: SessionKeeper) -> APIRouter:
         """How many tokens the call would be; exact, for the session's own history too."""
         try:
             ask = _ANTHROPIC.read_to_count(await request.body())
-            session = await keeper.for_call(session_id)
+            tenancy = gate.tenancy_of(request)
+            session = await keeper.for_call(session_id, None if tenancy is None else tenancy.name)
             speaking = await keeper.speaking(session.model or ask.model)
             _, turn = await begin(keeper, session, wanted_of(session, ask, speaking), speaking)
             session.drop(turn)

@@ -1,0 +1,175 @@
+"""One tenant's account: what it has in hand and has used, and whether one more request may come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any
+
+from radixway.config import QuotasSection, RatesSection
+from radixway.pipeline import LimitReached
+from radixway.tenants.window import Window
+
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a request is expected to use, reserved while it is in hand."""
+
+    tokens: int = 0
+    cost: float = 0.0
+
+
+NOTHING = Estimate()
+
+
+@dataclass(slots=True)
+class Spent:
+    """Tokens and cost within one day or month."""
+
+    until: float = 0.0
+    """When it ends, seconds since the epoch."""
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(slots=True)
+class Account:
+    """Admission and what is spent. Synchronous; `now` is seconds since the epoch.
+
+    A request is let in while what was used, what is reserved for those in hand and its own estimate stay
+    within every limit. The estimate counts for no more than the limit, so that whoever has used nothing and
+    has nothing in hand is always let in. Every `admit` that returns is followed by one `settle`.
+    """
+
+    tenant: str
+    rates: RatesSection = field(default_factory=RatesSection)
+    quotas: QuotasSection = field(default_factory=QuotasSection)
+    in_hand: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: float = 0.0
+    day: Spent = field(default_factory=Spent)
+    month: Spent = field(default_factory=Spent)
+    refused: dict[str, int] = field(default_factory=dict)
+    """Requests that were not let in, by limit."""
+    _requests: Window = field(default_factory=Window)
+    _tokens: Window = field(default_factory=Window)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether it matters what a request is expected to use."""
+        return self.rates.tokens_per_minute is not None or self.quotas.on_tokens or self.quotas.on_cost
+
+    def admit(self, now: float, estimate: Estimate = NOTHING) -> None:
+        """Let a request in. Raises LimitReached."""
+        try:
+            self._check_rates(now, estimate)
+            self._check_quotas(now, estimate)
+        except LimitReached as refusal:
+            limit = str(refusal.code)
+            self.refused[limit] = self.refused.get(limit, 0) + 1
+            raise
+        self.in_hand += 1
+        self.reserved_tokens += estimate.tokens
+        self.reserved_cost += estimate.cost
+        if self.rates.requests_per_minute is not None:
+            self._requests.add(now, 1)
+
+    def settle(self, now: float, estimate: Estimate, tokens: int, cost: float) -> None:
+        """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""
+        self.in_hand -= 1
+        self.reserved_tokens -= estimate.tokens
+        self.reserved_cost = self.reserved_cost - estimate.cost if self.in_hand else 0.0
+        if self.rates.tokens_per_minute is not None:
+            self._tokens.add(now, tokens)
+        self.take_up(now, tokens, cost, today=True)
+
+    def take_up(self, now: float, tokens: int, cost: float, *, today: bool) -> None:
+        """Count what was used, now or, before the start, earlier in this month."""
+        self._turn(now)
+        for spent in (self.day, self.month) if today else (self.month,):
+            spent.tokens += tokens
+            spent.cost += cost
+
+    def describe(self, now: float) -> list[dict[str, Any]]:
+        """Every limit there is: how much of it is used, reservations aside, and when it begins anew."""
+        self._turn(now)
+        rates, quotas = self.rates, self.quotas
+        minute: dict[str, Any] = {"window_s": 60}
+        currency: dict[str, Any] = {"currency": quotas.currency}
+        day, month = ({"resets_in_s": ceil(spent.until - now)} for spent in (self.day, self.month))
+        found: list[tuple[str, float | None, float, dict[str, Any]]] = [
+            ("concurrent", rates.concurrent, self.in_hand, {}),
+            ("requests_per_minute", rates.requests_per_minute, self._requests.total(now), minute),
+            ("tokens_per_minute", rates.tokens_per_minute, self._tokens.total(now), minute),
+            ("tokens_per_day", quotas.tokens_per_day, self.day.tokens, day),
+            ("tokens_per_month", quotas.tokens_per_month, self.month.tokens, month),
+            ("cost_per_day", quotas.cost_per_day, round(self.day.cost, 9), day | currency),
+            ("cost_per_month", quotas.cost_per_month, round(self.month.cost, 9), month | currency),
+        ]
+        return [
+            {"name": name, "limit": most, "used": used, **more}
+            for name, most, used, more in found
+            if most is not None
+        ]
+
+    def check(self) -> None:
+        """Raises AssertionError where what is in hand does not agree with what is reserved."""
+        assert self.in_hand >= 0 and self.reserved_tokens >= 0, self
+        assert self.in_hand or (self.reserved_tokens == 0 and self.reserved_cost == 0), self
+        self._requests.check()
+        self._tokens.check()
+
+    def _check_rates(self, now: float, estimate: Estimate) -> None:
+        rates = self.rates
+        if rates.concurrent is not None and self.in_hand >= rates.concurrent:
+            raise self._reached("concurrent", f"{rates.concurrent} requests at a time", 1)
+        most = rates.requests_per_minute
+        if most is not None and self._requests.total(now) >= most:
+            wait_s = self._requests.frees_in_s(now, 1)
+            raise self._reached("requests_per_minute", f"{most:,} requests a minute", wait_s)
+        most = rates.tokens_per_minute
+        if most is not None:
+            used = self._tokens.total(now)
+            over = used + self.reserved_tokens + min(estimate.tokens, most) - most
+            if over > 0:
+                wait_s = self._tokens.frees_in_s(now, over) if used else 1
+                raise self._reached("tokens_per_minute", f"{most:,} tokens a minute", wait_s)
+
+    def _check_quotas(self, now: float, estimate: Estimate) -> None:
+        quotas = self.quotas
+        if not (quotas.on_tokens or quotas.on_cost):
+            return
+        self._turn(now)
+        periods = (
+            ("day", self.day, quotas.tokens_per_day, quotas.cost_per_day),
+            ("month", self.month, quotas.tokens_per_month, quotas.cost_per_month),
+        )
+        for name, spent, tokens, cost in periods:
+            wait_s = ceil(spent.until - now)
+            if tokens is not None and _over(spent.tokens, self.reserved_tokens, estimate.tokens, tokens):
+                raise self._reached(f"tokens_per_{name}", f"{tokens:,} tokens a {name}", wait_s)
+            if cost is not None and _over(spent.cost, self.reserved_cost, estimate.cost, cost):
+                raise self._reached(f"cost_per_{name}", f"{cost:g} {quotas.currency} a {name}", wait_s)
+
+    def _reached(self, limit: str, most: str, retry_after_s: int) -> LimitReached:
+        message = f"the tenant {self.tenant!r} may use {most} ({limit}), and has; again in {retry_after_s} s"
+        return LimitReached(limit, message, retry_after_s)
+
+    def _turn(self, now: float) -> None:
+        """Begin a new day or month, if it is time."""
+        if now >= self.day.until:
+            self.day = Spent(until=(now // _DAY_S + 1) * _DAY_S)
+        if now >= self.month.until:
+            self.month = Spent(until=_next_month(now))
+
+
+def _over(used: float, reserved: float, estimate: float, most: float) -> bool:
+    return used >= most or used + reserved + min(estimate, most) > most + 1e-9
+
+
+def _next_month(now: float) -> float:
+    first = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1).timestamp()

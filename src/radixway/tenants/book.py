@@ -1,0 +1,160 @@
+"""What was used, by day, tenant, model and category: bounded, and written to a file in deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
+
+OTHER = "other"
+"""The model of what there is no more room to tell apart."""
+_DAY_S = 86_400
+
+
+class UsageKey(NamedTuple):
+    """What usage is told apart by."""
+
+    day: str
+    """UTC, as 2026-11-21."""
+    tenant: str
+    model: str
+    category: str
+    """Empty where the semantic layer did not judge it."""
+    currency: str
+    """Empty where the model has no price."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was used."""
+
+    requests: int = 0
+    failed: int = 0
+    """Of the requests, those without a successful answer; they cost nothing."""
+    kept_answers: int = 0
+    """Of the requests, those that no worker was asked for; they cost nothing."""
+    estimated: int = 0
+    """Of the requests, those whose tokens no worker reported."""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def add(self, other: Figures) -> None:
+        """Count the other's too."""
+        self.requests += other.requests
+        self.failed += other.failed
+        self.kept_answers += other.kept_answers
+        self.estimated += other.estimated
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        self.cost += other.cost
+
+    def told(self) -> dict[str, Any]:
+        """The figures, and the tokens in all."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        return told | {
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "cost": round(self.cost, 9),
+        }
+
+
+class UsageBook:
+    """The rows. Synchronous, and the event loop's; a file is told of them by whoever takes the deltas."""
+
+    def __init__(self, *, most_rows: int, keeps_deltas: bool = False) -> None:
+        self.rows: dict[UsageKey, Figures] = {}
+        self.totals: dict[tuple[str, str], Figures] = {}
+        """By tenant and currency, since the start: what metrics count."""
+        self._most_rows = most_rows
+        self._deltas: dict[UsageKey, Figures] | None = {} if keeps_deltas else None
+        self._today = (0, "")
+        self.on_delta: Callable[[], None] = lambda: None
+        """Told when there is something to take that was not there before."""
+
+    def count(
+        self, now: float, tenant: str, model: str, category: str, currency: str, figures: Figures
+    ) -> None:
+        """Add to the row of today; `now` is seconds since the epoch."""
+        key = UsageKey(self._day(now), tenant, model, category, currency)
+        self._add(self.totals, (tenant, currency), figures)
+        self.take_in(key, figures)
+        if self._deltas is not None:
+            if not self._deltas:
+                self.on_delta()
+            self._add(self._deltas, key, figures)
+
+    def take_in(self, key: UsageKey, figures: Figures) -> None:
+        """Add to a row that a file may know already."""
+        if key not in self.rows and len(self.rows) >= self._most_rows:
+            key = self._make_room(key)
+        self._add(self.rows, key, figures)
+
+    def take_deltas(self) -> dict[UsageKey, Figures]:
+        """What was counted since the last time."""
+        taken, self._deltas = self._deltas or {}, {}
+        return taken
+
+    def give_back(self, deltas: dict[UsageKey, Figures]) -> None:
+        """They could not be written: they are taken again next time."""
+        assert self._deltas is not None
+        for key, figures in deltas.items():
+            self._add(self._deltas, key, figures)
+
+    def forget_before(self, day: str) -> None:
+        """Let go of the days before that one."""
+        for key in [key for key in self.rows if key.day < day]:
+            del self.rows[key]
+
+    def check(self) -> None:
+        """Raises AssertionError where there are more rows than there may be."""
+        days = {key.day for key in self.rows}
+        folded = sum(key.model == OTHER for key in self.rows)
+        assert len(self.rows) <= self._most_rows + folded or len(days) == 1, len(self.rows)
+
+    def _make_room(self, key: UsageKey) -> UsageKey:
+        """Forget the oldest day; within a single one, new rows of a tenant become one."""
+        oldest = min(each.day for each in self.rows)
+        if oldest < key.day:
+            for each in [each for each in self.rows if each.day == oldest]:
+                del self.rows[each]
+            return key
+        return key._replace(model=OTHER, category="")
+
+    def _day(self, now: float) -> str:
+        number = int(now // _DAY_S)
+        if number != self._today[0]:
+            self._today = (number, day_of(now))
+        return self._today[1]
+
+    @staticmethod
+    def _add(rows: dict[Any, Figures], key: Any, figures: Figures) -> None:
+        known = rows.get(key)
+        if known is None:
+            known = rows[key] = Figures()
+        known.add(figures)
+
+
+def day_of(now: float) -> str:
+    """The day of a time, UTC."""
+    return datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def report(
+    rows: Iterable[tuple[UsageKey, Figures]],
+    by: Collection[str],
+    *,
+    first: date,
+    last: date,
+    tenant: str | None = None,
+) -> list[dict[str, Any]]:
+    """Sums by the fields of `UsageKey` in `by`, and always by currency; the days from `first` to `last`."""
+    found: dict[tuple[str, ...], Figures] = {}
+    names = (*by, "currency")
+    begin, end = first.isoformat(), last.isoformat()
+    for key, figures in rows:
+        if begin <= key.day <= end and tenant in (None, key.tenant):
+            UsageBook._add(found, tuple(getattr(key, name) for name in names), figures)
+    return [dict(zip(names, key, strict=True)) | found[key].told() for key in sorted(found)]

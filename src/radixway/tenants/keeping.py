@@ -1,0 +1,102 @@
+"""Carries what was counted to the file, in batches and in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from radixway.config import ConfigError
+from radixway.tenants.book import UsageBook, day_of
+from radixway.tenants.store import UsageFile
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_DAY_S = 86_400
+
+
+class Keeping:
+    """A book and its file. A file that fails costs no request: what it misses is written when it can be."""
+
+    def __init__(
+        self, book: UsageBook, path: Path, *, flush_s: float, keep_days: int, clock: Callable[[], float]
+    ) -> None:
+        self._book = book
+        self._path = path
+        self._flush_s = flush_s
+        self._keep_s = keep_days * _DAY_S
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "radixway-usage")
+        self._file: UsageFile | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._error: str | None = None
+        self._closing = False
+
+    async def open(self) -> None:
+        """Read what the file has into the book. Raises ConfigError for a file that cannot be used."""
+        first = day_of(self._clock() - self._keep_s)
+
+        def read() -> UsageFile:
+            file = UsageFile(self._path)
+            file.forget_before(first)
+            for key, figures in file.rows(first):
+                self._book.take_in(key, figures)
+            return file
+
+        try:
+            self._file = await self._in_thread(read)
+        except (sqlite3.Error, ValueError, OSError) as error:
+            self._thread.shutdown(wait=False)
+            raise ConfigError(f"tenants.usage.path: {self._path} cannot be used: {error}") from error
+        self._book.on_delta = self._soon
+
+    async def close(self) -> None:
+        """Write the rest, and let go of the file."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await self._writing
+        await self.flush()
+        if self._file is not None:
+            await self._in_thread(self._file.close)
+        self._thread.shutdown(wait=False)
+
+    async def flush(self) -> None:
+        """Write what was counted by now."""
+        deltas, file = self._book.take_deltas(), self._file
+        if not deltas or file is None:
+            return
+        try:
+            await self._in_thread(lambda: file.add(deltas))
+        except sqlite3.Error as error:
+            if self._error is None:
+                log.error("usage cannot be written to %s, and waits: %s", self._path, error)
+            self._error = str(error)
+            self._book.give_back(deltas)
+            self._soon()
+        else:
+            self._error = None
+
+    def describe(self) -> dict[str, Any]:
+        """Where usage is kept, and what is wrong with that."""
+        return {"file": str(self._path), "error": self._error}
+
+    def _soon(self) -> None:
+        if self._timer is None and not self._closing:
+            self._timer = asyncio.get_running_loop().call_later(self._flush_s, self._begin_writing)
+
+    def _begin_writing(self) -> None:
+        self._timer = None
+        self._book.forget_before(day_of(self._clock() - self._keep_s))
+        self._writing = asyncio.get_running_loop().create_task(self.flush())
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,113 @@
+"""The middleware that stands first: lets a tenant's requests in, and counts what they use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import time
+
+from radixway.pipeline import (
+    ANY_MODEL,
+    Metered,
+    ModelNotFound,
+    Next,
+    Reply,
+    Request,
+    Tenancy,
+    Used,
+    used_of,
+)
+from radixway.tenants.account import NOTHING, Account, Estimate
+from radixway.tenants.book import Figures, UsageBook
+from radixway.tenants.estimating import expected_use, prompt_size, used_by_size
+from radixway.tenants.prices import Prices
+
+
+class Limits:
+    """A `pipeline.Middleware` for every surface. Built only where tenants are configured."""
+
+    def __init__(
+        self,
+        accounts: Mapping[str, Account],
+        book: UsageBook,
+        prices: Prices,
+        is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch."""
+        self._accounts = accounts
+        self._book = book
+        self._prices = prices
+        self._is_auto = is_auto
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next.
+
+        Raises:
+            ModelNotFound: the tenant may not use the model.
+            LimitReached: it may not use more now.
+        """
+        tenancy = request.tenancy
+        if tenancy is None:
+            return await call_next(request)
+        account = self._accounts[tenancy.name]
+        self._check_model(request, tenancy)
+        estimate = self._estimate(account, request) if account.estimates else NOTHING
+        account.admit(self._clock(), estimate)
+        try:
+            reply = await call_next(request)
+        except BaseException as failure:
+            left = isinstance(failure, asyncio.CancelledError) and bool(request.asked)
+            self._settle(request, account, estimate, used_by_size(request, 0) if left else None)
+            raise
+        done = partial(self._settle, request, account, estimate)
+        if reply.chunks is None:
+            done(_used_in(request, reply))
+        else:
+            several = request.surface == "generate"
+            reply.chunks = Metered(reply.chunks, lambda used: done(_whole(request, used)), several=several)
+            request.opened.append(reply.chunks)
+        return reply
+
+    def _check_model(self, request: Request, tenancy: Tenancy) -> None:
+        model = request.model
+        if model is not None and not tenancy.allows(model) and not self._is_auto(model):
+            raise ModelNotFound(model)
+
+    def _estimate(self, account: Account, request: Request) -> Estimate:
+        used = expected_use(request.raw)
+        price = self._prices.of(request.model or "", used.prompt_tokens, used.completion_tokens)
+        return Estimate(used.tokens, price.cost if price.currency == account.quotas.currency else 0.0)
+
+    def _settle(self, request: Request, account: Account, estimate: Estimate, used: Used | None) -> None:
+        """The request is over. `used` None: it has failed, and cost nothing."""
+        now, kept = self._clock(), not request.asked
+        model = request.answering if request.asked and request.answering else request.known_model
+        figures = Figures(requests=1, failed=int(used is None), kept_answers=int(kept and used is not None))
+        currency = ""
+        if used is not None and not kept:
+            figures.estimated = int(used.estimated)
+            figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
+            figures.cached_tokens = used.cached_tokens
+            figures.cost, currency = self._prices.of(model, used.prompt_tokens, used.completion_tokens)
+            request.journal.add("usage", **figures.told(), model=model, currency=currency)
+        counts = figures.cost if currency == account.quotas.currency else 0.0
+        account.settle(now, estimate, figures.prompt_tokens + figures.completion_tokens, counts)
+        self._book.count(now, account.tenant, model, request.category or "", currency, figures)
+
+
+def _used_in(request: Request, reply: Reply) -> Used | None:
+    """What a whole reply used; None where it is no answer."""
+    if not 200 <= reply.status < 300:
+        return None
+    return used_of(reply.body) or used_by_size(request, len(reply.body))
+
+
+def _whole(request: Request, used: Used) -> Used:
+    """What a stream used; where it reported nothing, its prompt has to be estimated too."""
+    if not used.estimated or used.prompt_tokens:
+        return used
+    prompt = request.prompt_tokens if request.prompt_tokens is not None else prompt_size(request.raw)
+    return Used(prompt, used.completion_tokens, estimated=True)

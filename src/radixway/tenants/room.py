@@ -1,0 +1,136 @@
+"""The room of a gateway: what its configuration says of tenants, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from datetime import date
+from time import time
+from typing import Any
+
+from radixway.config import DEFAULT_TENANT, ConfigError, TenantSection, TenantsSection, radixway_home
+from radixway.pipeline import ANY_MODEL, Middleware, Tenancy, model_pattern
+from radixway.telemetry import Metrics
+from radixway.tenants.account import Account
+from radixway.tenants.book import UsageBook, day_of, report
+from radixway.tenants.keeping import Keeping
+from radixway.tenants.keys import KeyRing
+from radixway.tenants.limits import Limits
+from radixway.tenants.metrics import TenantsCollector
+from radixway.tenants.prices import Prices, PricingOf
+from radixway.tenants.salting import Salting
+
+
+class TenantsRoom:
+    """Tenants, their accounts, and the book of what they used. Use it inside of `running()`."""
+
+    def __init__(
+        self,
+        section: TenantsSection,
+        ring: KeyRing,
+        metrics: Metrics,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """Raises ConfigError."""
+        _check_currencies(section)
+        named = {DEFAULT_TENANT: TenantSection()} | section.named
+        usage = section.usage
+        self.ring = ring
+        self.tenancies = {name: _tenancy(name, tenant) for name, tenant in named.items()}
+        self.accounts = {name: Account(name, each.rates, each.quotas) for name, each in named.items()}
+        self.book = UsageBook(most_rows=usage.most_rows, keeps_deltas=usage.persist)
+        self.keeping: Keeping | None = None
+        if usage.persist:
+            self.keeping = Keeping(
+                self.book,
+                (usage.path or radixway_home() / "usage.sqlite").expanduser(),
+                flush_s=usage.flush_s,
+                keep_days=usage.keep_days,
+                clock=clock,
+            )
+        self.clock = clock
+        self._pricing = section.pricing
+        metrics.registry.register(TenantsCollector(self.accounts, self.book.totals))
+
+    def middlewares(
+        self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None
+    ) -> list[Middleware]:
+        """First the limits, for the beginning of a road, then what belongs behind the semantic cache.
+
+        `is_auto`: whether a name leaves the choice of a model to the gateway. `pricing_of`: models that the
+        section gives no price.
+        """
+        prices = Prices(self._pricing, pricing_of)
+        limits = Limits(
+            self.accounts, self.book, prices, is_auto or (lambda model: model == ANY_MODEL), self.clock
+        )
+        salted = any(each.cache_salt is not None for each in self.tenancies.values())
+        return [limits, Salting()] if salted else [limits]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
+        if self.keeping is None:
+            yield
+            return
+        await self.keeping.open()
+        try:
+            self._take_up()
+            yield
+        finally:
+            await self.keeping.close()
+
+    def report(
+        self, by: Collection[str], first: date, last: date, tenant: str | None
+    ) -> list[dict[str, Any]]:
+        """What was used from `first` to `last`, by fields of `UsageKey`."""
+        return report(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
+
+    def limits_of(self, tenant: str) -> list[dict[str, Any]]:
+        """A tenant's limits, and how much of them is used."""
+        return self.accounts[tenant].describe(self.clock())
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"tenants": len(self.tenancies), "keys": len(self.ring)} | (
+            {} if self.keeping is None else {"usage": self.keeping.describe()}
+        )
+
+    def _take_up(self) -> None:
+        """Quotas go on from what the book has of this day and month."""
+        now = self.clock()
+        today = day_of(now)
+        for key, figures in self.book.rows.items():
+            account = self.accounts.get(key.tenant)
+            if account is None or key.day[:7] != today[:7]:
+                continue
+            cost = figures.cost if key.currency == account.quotas.currency else 0.0
+            tokens = figures.prompt_tokens + figures.completion_tokens
+            account.take_up(now, tokens, cost, today=key.day == today)
+
+
+def build_tenants(section: TenantsSection, metrics: Metrics) -> TenantsRoom | None:
+    """The room, if anything is configured. Raises ConfigError."""
+    return TenantsRoom(section, KeyRing(section), metrics) if section.is_on else None
+
+
+def _tenancy(name: str, section: TenantSection) -> Tenancy:
+    return Tenancy(
+        name,
+        model_pattern(section.models),
+        frozenset(section.pools),
+        section.cache_namespace or name,
+        section.cache_salt.get_secret_value() if section.cache_salt else None,
+        section.guard,
+    )
+
+
+def _check_currencies(section: TenantsSection) -> None:
+    """Raises ConfigError: costs in one currency cannot be held against a quota in another."""
+    for name, tenant in section.named.items():
+        for model, pricing in section.pricing.items():
+            if tenant.quotas.on_cost and pricing.currency != tenant.quotas.currency:
+                raise ConfigError(
+                    f"tenants.{name}.quotas.currency: is {tenant.quotas.currency}, and"
+                    f" tenants.pricing.{model} in {pricing.currency}"
+                )

@@ -1,0 +1,35 @@
+"""The middleware that keeps a tenant's prefixes apart from others' in the workers' caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixway.pipeline import BadRequest, Next, Reply, Request
+
+
+class Salting:
+    """Sets the field that engines and this gateway's own block index read: `cache_salt`, which vLLM, SGLang
+    and our engine know on OpenAI's paths, and `extra_key` on `/generate`, as SGLang has it there.
+
+    It stands inside of the semantic cache, whose scopes do not depend on it.
+    """
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
+        tenancy = request.tenancy
+        if tenancy is not None and tenancy.cache_salt is not None:
+            name = "extra_key" if request.surface == "generate" else "cache_salt"
+            own = request.body.get(name) if name.encode() in request.raw else None
+            request.edit(**{name: _salted(tenancy.cache_salt, own, name)})
+        return await call_next(request)
+
+
+def _salted(salt: str, own: Any, field: str) -> str | list[str]:
+    """The tenant's salt, and within its bounds the client's own; a batch may bring one for each prompt."""
+    if own is None:
+        return salt
+    if isinstance(own, str):
+        return f"{salt}/{own}"
+    if isinstance(own, list) and all(isinstance(each, str) for each in own):
+        return [f"{salt}/{each}" for each in own]
+    raise BadRequest(f"{field} must be a text", param=field)

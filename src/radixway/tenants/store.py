@@ -1,0 +1,63 @@
+"""Usage in a SQLite file: a row for each day, tenant, model, category and currency."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from radixway.tenants.book import Figures, UsageKey
+
+_VERSION = 1
+_KEY = ", ".join(UsageKey._fields)
+_FIGURES = [each.name for each in fields(Figures)]
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS usage (
+    {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
+    {", ".join(f"{name} {'REAL' if name == 'cost' else 'INTEGER'} NOT NULL" for name in _FIGURES)},
+    PRIMARY KEY ({_KEY})
+) WITHOUT ROWID;
+"""
+_ADD = f"""
+INSERT INTO usage ({_KEY}, {", ".join(_FIGURES)})
+VALUES ({", ".join("?" * (len(UsageKey._fields) + len(_FIGURES)))})
+ON CONFLICT ({_KEY}) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _FIGURES)}
+"""
+
+
+class UsageFile:
+    """One file. Every method blocks; it belongs to one thread at a time. Several gateways may share it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises OSError, sqlite3.Error, ValueError for another version's."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            self._db.close()
+            raise ValueError(f"{path} was written by another version of Radixway (format {version})")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last seconds
+        self._db.executescript(_SCHEMA)
+        self._db.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def rows(self, since: str) -> Iterator[tuple[UsageKey, Figures]]:
+        """The rows of the days from `since` on, the oldest first."""
+        width = len(UsageKey._fields)
+        for row in self._db.execute("SELECT * FROM usage WHERE day >= ? ORDER BY day", (since,)):
+            yield UsageKey(*row[:width]), Figures(*row[width:])
+
+    def add(self, deltas: Mapping[UsageKey, Figures]) -> None:
+        """Add to rows, in one transaction. Raises sqlite3.Error, and then none of it was added."""
+        self._db.execute("BEGIN IMMEDIATE")
+        with self._db:
+            self._db.executemany(_ADD, [(*key, *astuple(figures)) for key, figures in deltas.items()])
+
+    def forget_before(self, day: str) -> None:
+        """Let go of the days before that one."""
+        self._db.execute("DELETE FROM usage WHERE day < ?", (day,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
