@@ -12,7 +12,7 @@ from radixway.tenants.account import Account
 from radixway.tenants.book import Figures
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TenantsCollector(Collector):
     """Counts since the start, by tenant."""
 
