@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from radixway.config import QuotasSection, RatesSection
 from radixway.pipeline import LimitReached
 from radixway.tenants import Account, Estimate, Window
+from radixway.tenants.account import NOTHING
 
 NOON = 1_763_726_400.0  # 2025-11-21 12:00 UTC
 HALF_DAY = 43_200
@@ -16,7 +17,7 @@ def account(rates=None, **quotas) -> Account:
     return Account("acme", RatesSection(**(rates or {})), QuotasSection(**quotas))
 
 
-def refusal(tenant: Account, now: float, estimate=Estimate()) -> LimitReached:
+def refusal(tenant: Account, now: float, estimate: Estimate = NOTHING) -> LimitReached:
     with pytest.raises(LimitReached) as refused:
         tenant.admit(now, estimate)
     return refused.value
