@@ -4,4 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from radixway.cli.evaluating_routing import routing
+
 eval_app = typer.Typer(help="How good the parts are, on labelled data.", no_args_is_help=True)
+eval_app.command()(routing)
