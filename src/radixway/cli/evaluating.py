@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from radixway.cli.evaluating_routing import routing
+from radixway.cli.evaluating_tools import tools
 
 eval_app = typer.Typer(help="How good the parts are, on labelled data.", no_args_is_help=True)
 eval_app.command()(routing)
+eval_app.command()(tools)

@@ -4,7 +4,7 @@ The last user message is compared with what each tool says of itself and with qu
 """
 
 from radixway.semantic.tools.database import load_tools
-from radixway.semantic.tools.index import Profile, Scores, ToolIndex
+from radixway.semantic.tools.index import Profile, Scores, ToolIndex, ToolTexts, profile_of, texts_of
 from radixway.semantic.tools.profiles import Profiles
 from radixway.semantic.tools.selection import LEAST_SCORE, Chosen, Limits, Selection, limits_of, select
 from radixway.semantic.tools.tool import Tool
@@ -19,7 +19,10 @@ __all__ = [
     "Selection",
     "Tool",
     "ToolIndex",
+    "ToolTexts",
     "limits_of",
     "load_tools",
+    "profile_of",
     "select",
+    "texts_of",
 ]

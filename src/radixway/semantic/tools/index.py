@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,13 +105,42 @@ class ToolIndex:
         )
 
 
-def texts_of(tool: Tool) -> tuple[str, str, list[str]]:
-    """What of a tool is encoded beside its examples: description, name, clauses of the description."""
+@dataclass(frozen=True, slots=True)
+class ToolTexts:
+    """What of a tool is encoded."""
+
+    description: str
+    name: str
+    clauses: tuple[str, ...]
+    examples: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (self.description, self.name, *self.clauses, *self.examples)
+
+
+def texts_of(tool: Tool) -> ToolTexts:
+    """A tool without a description is described by its name."""
     name = name_in_words(tool.name)
     description = tool.description.strip() or name
     parts = (part.strip() for part in _CLAUSE_ENDS.split(description))
-    clauses = [part for part in parts if len(part) >= _SHORTEST_CLAUSE][:_MOST_CLAUSES]
-    return description, name, clauses or [description]
+    clauses = tuple(part for part in parts if len(part) >= _SHORTEST_CLAUSE)[:_MOST_CLAUSES]
+    return ToolTexts(description, name, clauses or (description,), tool.examples)
+
+
+def profile_of(texts: ToolTexts, vectors: Mapping[str, Floats]) -> Profile:
+    """The profile, given the vector of each of the texts."""
+    examples = [vectors[text] for text in texts.examples]
+    return Profile(
+        description=vectors[texts.description],
+        name=vectors[texts.name],
+        clauses=np.stack([vectors[text] for text in texts.clauses]),
+        examples=_direction(examples) if examples else None,
+    )
+
+
+def _direction(vectors: Sequence[Floats]) -> Floats:
+    total: Floats = np.sum(vectors, axis=0)
+    return total / np.float32(max(float(np.linalg.norm(total)), 1e-12))
 
 
 def words_of_tool(tool: Tool) -> Counter[str]:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from radixway.semantic.tools.index import Profile, texts_of
+from radixway.semantic.tools.index import Profile, profile_of, texts_of
 from radixway.semantic.tools.kept import read_profiles, write_profiles
 from radixway.semantic.tools.tool import Tool
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
-    from radixway.encoders.encoding import Floats
 
 log = logging.getLogger(__name__)
 
@@ -64,22 +63,12 @@ class Profiles:
         digest = _digest(identity, tool)
         known = self._known.get(digest)
         if known is None:
-            known = await self._make(tool)
+            texts = texts_of(tool)
+            vectors = {text: (await self._encoder.read(text)).vector for text in dict.fromkeys(texts)}
+            known = profile_of(texts, vectors)
             self._keep(digest, known)
         self._known.move_to_end(digest)
         return known
-
-    async def _make(self, tool: Tool) -> Profile:
-        description, name, clauses = texts_of(tool)
-        return Profile(
-            description=await self._vector(description),
-            name=await self._vector(name),
-            clauses=np.stack([await self._vector(clause) for clause in clauses]),
-            examples=_direction([await self._vector(example) for example in tool.examples]),
-        )
-
-    async def _vector(self, text: str) -> Floats:
-        return (await self._encoder.read(text)).vector
 
     def _keep(self, digest: bytes, profile: Profile) -> None:
         self._known[digest] = profile
@@ -95,15 +84,8 @@ class Profiles:
 
 
 def _digest(identity: str, tool: Tool) -> bytes:
-    return blake2b(_encode((identity, texts_of(tool), tool.examples)), digest_size=16).digest()
+    return blake2b(_encode((identity, texts_of(tool))), digest_size=16).digest()
 
 
 def _name(path: Path) -> str:
     return blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
-
-
-def _direction(vectors: Sequence[Floats]) -> Floats | None:
-    if not vectors:
-        return None
-    total: Floats = np.sum(vectors, axis=0)
-    return total / np.float32(max(float(np.linalg.norm(total)), 1e-12))
