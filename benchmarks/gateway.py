@@ -72,13 +72,20 @@ class Gateway:
     rate: dict[str, list[float]] = field(default_factory=dict)
     reads: dict[str, list[float]] = field(default_factory=dict)
     first_byte_s: dict[str, list[float]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    """Sent with every request."""
 
 
 # ---------------------------------------------------------------- processes
 
 
 def wait_until_it_answers(
-    process: subprocess.Popen[Any], port: int, within_s: float, log: Path, name: str
+    process: subprocess.Popen[Any],
+    port: int,
+    within_s: float,
+    log: Path,
+    name: str,
+    headers: dict[str, str] | None = None,
 ) -> None:
     """Return once a chat completion comes back through `port`; `PeerUnavailableError` if none does."""
     body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}).encode()
@@ -88,7 +95,7 @@ def wait_until_it_answers(
     while time.monotonic() < end:
         if process.poll() is not None:
             raise PeerUnavailableError(f"{name} ended with {process.returncode} at start: {last_words(log)}")
-        request = urllib.request.Request(url, body, {"content-type": "application/json"})
+        request = urllib.request.Request(url, body, {"content-type": "application/json"} | (headers or {}))
         try:
             with opener.open(request, timeout=5) as answer:
                 if answer.status == 200:
@@ -145,8 +152,8 @@ def running(target: Target, workers: list[int], peers_dir: Path) -> Iterator[Gat
         except OSError as error:
             raise PeerUnavailableError(f"{target.name} cannot be started: {error}") from error
         stack.callback(stop, process)
-        wait_until_it_answers(process, gateway_port, target.start_s, log, target.name)
-        yield Gateway(target.name, gateway_port, process.pid, target.share)
+        wait_until_it_answers(process, gateway_port, target.start_s, log, target.name, target.headers)
+        yield Gateway(target.name, gateway_port, process.pid, target.share, headers=target.headers)
 
 
 # ---------------------------------------------------------------- measuring
@@ -159,7 +166,14 @@ def send(gateway: Gateway, work: Work, load: Load, seed: int) -> tuple[Result, f
     """
     requests = max(work.connections, round(work.requests * gateway.share))
     job = Job(
-        gateway.port, requests, work.connections, work.prompt_bytes, work.stream, work.chunks, seed=seed
+        gateway.port,
+        requests,
+        work.connections,
+        work.prompt_bytes,
+        work.stream,
+        work.chunks,
+        seed=seed,
+        headers=gateway.headers,
     )
     before = cpu_seconds(gateway.pid) if gateway.pid else 0.0
     result = load.run(job)

@@ -40,6 +40,8 @@ class Target:
     share: float = 1.0
     start_s: float = 30.0
     env: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    """Sent with every request."""
 
 
 def _radixway(ports: Ports, environment: Path, scratch: Path) -> list[str]:

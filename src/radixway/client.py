@@ -63,6 +63,16 @@ class Loads(msgspec.Struct):
     worker_urls: dict[str, int]
 
 
+class Usage(msgspec.Struct, rename={"first": "from", "last": "to"}):
+    """The answer of `/usage`."""
+
+    first: str
+    last: str
+    by: list[str]
+    usage: list[dict[str, Any]]
+    limits: list[dict[str, Any]] = []
+
+
 async def call(
     url: str,
     method: str,
@@ -84,15 +94,16 @@ async def call(
         raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
 
-async def ask(url: str, body: dict[str, Any], show: Callable[[str], None]) -> Told:
+async def ask(url: str, body: dict[str, Any], show: Callable[[str], None], key: str | None = None) -> Told:
     """Stream one chat completion, handing text to `show` as it comes. Raises CallFailed."""
     told = Told()
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     body = {**body, "stream": True, "stream_options": {"include_usage": True}}
     began = perf_counter()
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session,
-            session.post(url.rstrip("/") + "/v1/chat/completions", json=body) as response,
+            session.post(url.rstrip("/") + "/v1/chat/completions", json=body, headers=headers) as response,
         ):
             await _refuse(response)
             told.request_id = response.headers.get("x-request-id", "")

@@ -14,7 +14,17 @@ SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTA
 
 @pytest.mark.parametrize(
     "section",
-    ["gateway", "routing", "pipeline", "trajectories", "encoders", "semantic_cache", "scale", "telemetry"],
+    [
+        "gateway",
+        "routing",
+        "pipeline",
+        "trajectories",
+        "encoders",
+        "semantic_cache",
+        "tenants",
+        "scale",
+        "telemetry",
+    ],
 )
 def test_a_section_is_shown_with_its_defaults(section):
     defaults = Config().model_dump(mode="json")[section]

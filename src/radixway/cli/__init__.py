@@ -17,6 +17,7 @@ from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
 from radixway.cli.terminal import out
 from radixway.cli.traces import record, simulate
+from radixway.cli.usage import usage
 from radixway.cli.workers import workers_add, workers_list, workers_remove
 
 __all__ = ["app", "main"]
@@ -43,7 +44,7 @@ rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=Tru
 app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
-_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, version)
+_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, usage, version)
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
 for command in _OTHERS:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radixway.cli.options import GATEWAY, GatewayUrl
+from radixway.cli.options import GATEWAY, GatewayUrl, TenantKey
 from radixway.cli.terminal import finish, out
 
 
@@ -17,6 +17,7 @@ def ask(
     system: Annotated[str | None, typer.Option(help="A system prompt.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", min=1)] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
+    key: TenantKey = None,
 ) -> None:
     """Ask one question and stream the answer to the terminal."""
     from radixway.client import ask as ask_gateway
@@ -26,6 +27,6 @@ def ask(
     body: dict[str, Any] = {"model": model, "messages": messages, "temperature": temperature}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    told = finish(ask_gateway(url, body, show=lambda text: out.print(text, end="", soft_wrap=True)))
+    told = finish(ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key))
     out.print()
     out.print(told.summary(), style="dim", soft_wrap=True)

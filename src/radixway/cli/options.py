@@ -62,6 +62,9 @@ Trajectories = Annotated[
 ]
 GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
 AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
+TenantKey = Annotated[
+    str | None, typer.Option(help="A key, where the gateway's tenants have keys.", envvar="RADIXWAY_KEY")
+]
 
 
 def load(

@@ -27,14 +27,14 @@ def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None)
     out.print(f"removed {worker}")
 
 
-def workers_list(url: GatewayUrl = GATEWAY) -> None:
+def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     """Show the workers and their load."""
     from rich.table import Table
 
     from radixway.client import Listing, call
 
     table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", box=None)
-    for worker in finish(call(url, "GET", "/list_workers", Listing)).workers:
+    for worker in finish(call(url, "GET", "/list_workers", Listing, key=key)).workers:
         table.add_row(
             worker.url,
             worker.state,

@@ -1,0 +1,116 @@
+"""`radixway usage`: what tenants have used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radixway.cli.options import GATEWAY, GatewayUrl
+from radixway.cli.terminal import finish, out
+
+_COLUMNS = {
+    "requests": "requests",
+    "failed": "failed",
+    "kept_answers": "kept answers",
+    "prompt_tokens": "prompt",
+    "cached_tokens": "cached",
+    "completion_tokens": "answers",
+    "estimated": "estimated",
+    "cost": "cost",
+    "currency": "",
+}
+"""Figures of a row, and what stands above them."""
+
+
+def usage(
+    url: GatewayUrl = GATEWAY,
+    key: Annotated[
+        str | None,
+        typer.Option(help="The admin key, or a tenant's own.", envvar=["RADIXWAY_ADMIN_KEY", "RADIXWAY_KEY"]),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this one, and its limits.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="First day.", metavar="YYYY-MM-DD")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Last day.", metavar="YYYY-MM-DD")] = None,
+    by: Annotated[
+        str, typer.Option(help="What to tell apart: day, tenant, model, category.", metavar="A,B")
+    ] = "tenant,model,category",
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the answer there; - prints it.", metavar="FILE")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the rows there; - prints them.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Show requests, tokens and costs of tenants."""
+    from radixway.client import Usage, call
+
+    asked = {"tenant": tenant, "from": since, "to": until, "by": by}
+    query = "&".join(f"{name}={_quoted(value)}" for name, value in asked.items() if value)
+    told = finish(call(url, "GET", f"/usage?{query}", Usage, key=key))
+    if json_file is not None:
+        _write(json_file, _json(told))
+    if csv_file is not None:
+        _write(csv_file, _csv(told.by, told.usage))
+    if json_file is None and csv_file is None:
+        _show(told.by, told.usage, told.limits)
+
+
+def _show(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(*by, box=None)
+    for name in _COLUMNS.values():
+        table.add_column(name, justify="right" if name else "left")
+    for row in rows:
+        table.add_row(*(str(row[name]) or "–" for name in by), *(_cell(row[name]) for name in _COLUMNS))
+    out.print(table)
+    for limit in limits:
+        used, most = _cell(limit["used"]), _cell(limit["limit"])
+        out.print(f"{limit['name']}: {used} of {most}{_until(limit)}", soft_wrap=True)
+
+
+def _until(limit: dict[str, Any]) -> str:
+    seconds = limit.get("resets_in_s")
+    return f" {limit.get('currency', '')}, anew in {seconds / 3600:.1f} h" if seconds is not None else ""
+
+
+def _cell(value: Any) -> str:
+    return (
+        f"{value:,.6g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
+
+
+def _csv(by: list[str], rows: list[dict[str, Any]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*by, *_COLUMNS], extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _json(told: Any) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+
+
+def _write(file: Path, text: str) -> None:
+    if str(file) == "-":
+        out.print(text, end="", soft_wrap=True)
+    else:
+        file.write_text(text, encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe=",")
