@@ -248,3 +248,38 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
         told, _ = await process.communicate()
     assert process.returncode == 0
     assert "http://[fe80::1]:8  ready  [/x]" in told.decode()
+
+
+async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(
+            200, b'{"choices": [], "usage": {"prompt_tokens": 1200, "completion_tokens": 30}}'
+        )
+
+    tenants = {
+        "acme": {"keys": [{"key": "hush", "scopes": ["user", "admin"]}], "quotas": {"tokens_per_day": 9000}},
+        "pricing": {"m": {"prompt_per_1m": 1000}},
+    }
+    async with scripted_worker(answer) as worker, running_gateway(worker.url, tenants=tenants) as gateway:
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        await gateway.post("/v1/chat/completions", body, headers={"x-api-key": "hush"})
+
+        async def run(*args, key="hush"):
+            env = {"RADIXWAY_KEY": key}
+            return await asyncio.to_thread(radixway, "usage", "--url", gateway.url, *args, env=env)
+
+        shown = await run("--tenant", "acme")
+        await run(
+            "--json", str(tmp_path / "usage.json"), "--csv", str(tmp_path / "usage.csv"), "--by", "model"
+        )
+        refused = await run(key="wrong")
+        nonsense = await run("--from", "yesterday")
+    assert shown.returncode == 0, shown.stderr
+    assert "acme" in shown.stdout and "1,200" in shown.stdout and "USD" in shown.stdout
+    assert "tokens_per_day: 1,230 of 9,000" in shown.stdout
+    (row,) = json.loads((tmp_path / "usage.json").read_text())["usage"]
+    assert (row["model"], row["cost"]) == ("m", 1.2)
+    header, line = (tmp_path / "usage.csv").read_text().splitlines()
+    assert header.startswith("model,requests,") and line.startswith("m,1,0,0,1200,0,30,0,1.2,USD")
+    assert refused.returncode == nonsense.returncode == 2
+    assert "key" in refused.stderr and "from" in nonsense.stderr

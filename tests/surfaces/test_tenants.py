@@ -276,6 +276,41 @@ async def test_a_pinned_worker_outside_of_the_pools_is_not_asked():
     assert not other.requests
 
 
+async def test_the_semantic_layer_weighs_only_models_that_the_tenant_may_use():
+    semantic = {
+        "default_model": "general",
+        "model_config": {"small": {"pricing": {"prompt_per_1m": 1e6}}},
+        "keyword_rules": [{"category": "math", "keywords": ["theorem"]}],
+        "fusion": {"certain_at": 0.6},
+        "categories": [
+            {
+                "name": "math",
+                "model_scores": [
+                    {"model": name, "score": score, "use_reasoning": False}
+                    for name, score in (("prover", 1.0), ("small", 0.1))
+                ],
+            }
+        ],
+    }
+    tenants = with_(acme={"models": ["small"]})
+    question = {"model": "MoM", "messages": [{"role": "user", "content": "Prove the theorem."}]}
+    async with (
+        scripted_worker(counting, models=["general", "prover", "small"]) as worker,
+        tenants_gateway(worker, tenants, semantic=semantic, encoders={"backend": "numpy"}) as gateway,
+    ):
+        for key in (ACME, RIVAL):
+            assert (await ask(gateway, key, **question))[0] == 200
+        models = [exchange.json()["model"] for exchange in worker.requests]
+        rows = (await usage(gateway))["usage"]
+        listed = [model["id"] for model in (await gateway.get("/v1/models", **bearer(ACME)))[1]["data"]]
+    assert models == ["small", "prover"]
+    assert {(row["tenant"], row["model"], row["category"], row["cost"]) for row in rows} == {
+        ("acme", "small", "math", 11.0),
+        ("rival", "prover", "math", 0.0),
+    }
+    assert "small" in listed and "prover" not in listed and "MoM" in listed
+
+
 # What keeps tenants apart
 
 

@@ -24,6 +24,10 @@ class Tenancy:
     guard: str | None = None
     """The guard's policy for it."""
 
+    def explain(self) -> dict[str, str]:
+        """For the journal."""
+        return {"tenant": self.name}
+
     @property
     def confines(self) -> bool:
         """Whether there are workers that may not answer it."""

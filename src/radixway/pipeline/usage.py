@@ -66,11 +66,11 @@ _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!"
 def used_of(body: bytes) -> Used | None:
     """What a whole reply reports, all its answers together; None where it says nothing of sense."""
     found = _answers(body)
-    if not found:
-        return None
+    if len(found) == 1:
+        return _counted(found[0])
     counted = [_counted(answer) for answer in found]
     known = [each for each in counted if each is not None]
-    return sum(known, Used()) if len(known) == len(counted) else None
+    return sum(known, Used()) if known and len(known) == len(counted) else None
 
 
 def _answers(body: bytes) -> list[_Answer]:

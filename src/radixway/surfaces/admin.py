@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from radixway import __version__
-from radixway.pipeline import BadRequest, GatewayError, NoWorkers
+from radixway.pipeline import BadRequest, GatewayError, NoWorkers, Tenancy
 from radixway.routing import Registry, Worker, WorkerState
 from radixway.surfaces.gate import Gate
 from radixway.telemetry import Journal, JournalBook, Metrics
@@ -106,8 +106,8 @@ def _breaker(worker: Worker) -> str:
 
 def _tenant_of(journal: Journal) -> str | None:
     for step, _, said in journal.entries:
-        if step == "tenant" and isinstance(said, dict):
-            return str(said["tenant"])
+        if step == "tenant" and isinstance(said, Tenancy):
+            return said.name
     return None
 
 

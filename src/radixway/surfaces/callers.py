@@ -47,8 +47,8 @@ class Callers:
         """
         trusted, name, user = self._who(scope)
         if self._tenancies:
-            request.tenancy = self._tenancies[name]
-            request.journal.add("tenant", tenant=name)
+            request.tenancy = tenancy = self._tenancies[name]
+            request.journal.add("tenant", tenancy)
         request.tenant, request.user = name, user
         return trusted
 

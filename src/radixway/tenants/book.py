@@ -61,6 +61,17 @@ class Figures:
         }
 
 
+class Use(NamedTuple):
+    """What one request used, for its journal."""
+
+    figures: Figures
+    model: str
+    currency: str
+
+    def explain(self) -> dict[str, Any]:
+        return self.figures.told() | {"model": self.model, "currency": self.currency}
+
+
 class UsageBook:
     """The rows. Synchronous, and the event loop's; a file is told of them by whoever takes the deltas."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from time import time
 
 from radixway.pipeline import (
@@ -19,7 +18,7 @@ from radixway.pipeline import (
     used_of,
 )
 from radixway.tenants.account import NOTHING, Account, Estimate
-from radixway.tenants.book import Figures, UsageBook
+from radixway.tenants.book import Figures, UsageBook, Use
 from radixway.tenants.estimating import expected_use, prompt_size, used_by_size
 from radixway.tenants.prices import Prices
 
@@ -62,13 +61,15 @@ class Limits:
             left = isinstance(failure, asyncio.CancelledError) and bool(request.asked)
             self._settle(request, account, estimate, used_by_size(request, 0) if left else None)
             raise
-        done = partial(self._settle, request, account, estimate)
         if reply.chunks is None:
-            done(_used_in(request, reply))
-        else:
-            several = request.surface == "generate"
-            reply.chunks = Metered(reply.chunks, lambda used: done(_whole(request, used)), several=several)
-            request.opened.append(reply.chunks)
+            self._settle(request, account, estimate, _used_in(request, reply))
+            return reply
+
+        def done(used: Used) -> None:
+            self._settle(request, account, estimate, _whole(request, used))
+
+        reply.chunks = Metered(reply.chunks, done, several=request.surface == "generate")
+        request.opened.append(reply.chunks)
         return reply
 
     def _check_model(self, request: Request, tenancy: Tenancy) -> None:
@@ -92,7 +93,7 @@ class Limits:
             figures.prompt_tokens, figures.completion_tokens = used.prompt_tokens, used.completion_tokens
             figures.cached_tokens = used.cached_tokens
             figures.cost, currency = self._prices.of(model, used.prompt_tokens, used.completion_tokens)
-            request.journal.add("usage", **figures.told(), model=model, currency=currency)
+            request.journal.add("usage", Use(figures, model, currency))
         counts = figures.cost if currency == account.quotas.currency else 0.0
         account.settle(now, estimate, figures.prompt_tokens + figures.completion_tokens, counts)
         self._book.count(now, account.tenant, model, request.category or "", currency, figures)

@@ -42,8 +42,10 @@ class Window:
 
     def _go_on(self, now: float) -> None:
         at = int(now)
+        if at <= self._at:
+            return
         for second in range(self._at + 1, min(at, self._at + len(self._slots)) + 1):
             slot = second % len(self._slots)
             self._total -= self._slots[slot]
             self._slots[slot] = 0
-        self._at = max(self._at, at)
+        self._at = at

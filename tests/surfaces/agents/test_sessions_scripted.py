@@ -88,11 +88,11 @@ def says(text: str, kind: str = "stop", **meta: Any) -> tuple[str, dict[str, Any
 
 
 @asynccontextmanager
-async def agents(model: Path) -> AsyncIterator[tuple[RunningGateway, Model, ScriptedWorker]]:
+async def agents(model: Path, **sections: Any) -> AsyncIterator[tuple[RunningGateway, Model, ScriptedWorker]]:
     scripted = Model(model)
     trajectories = {"tokenizer": str(model), "abort": {"wait_s": 0}}
     async with scripted_worker(scripted) as worker:
-        async with running_gateway(worker.url, trajectories=trajectories) as gateway:
+        async with running_gateway(worker.url, trajectories=trajectories, **sections) as gateway:
             yield gateway, scripted, worker
 
 
@@ -268,3 +268,31 @@ async def test_a_session_whose_record_in_the_file_is_damaged_says_so(model: Path
         async with running_gateway(worker.url, trajectories=trajectories) as gateway:
             status, said = await gateway.get("/sessions/s/samples")
             assert (status, said["error"]["code"]) == (503, "archive_failed")
+
+
+async def test_a_session_is_the_first_tenants_that_calls_it_and_unknown_to_others(model: Path) -> None:
+    tenants = {
+        "acme": {"keys": [{"key": "a"}], "models": ["m"], "cache_salt": "s"},
+        "rival": {"keys": [{"key": "r"}], "models": ["other"]},
+        "ops": {"keys": [{"key": "o", "scopes": ["admin"]}]},
+    }
+    body = {"model": "m", "max_tokens": 5, "messages": [QUESTION]}
+    path = "/sessions/s/v1/messages"
+    async with agents(model, tenants=tenants) as (gateway, scripted, _):
+        scripted.answers = [says("Rain."), says("Rain.")]
+        asked = {"headers": {"x-api-key": "a"}}
+        assert (await gateway.post("/sessions", {"session_id": "s"}, headers={"x-api-key": "o"}))[0] == 201
+        assert (await gateway.post(path, body, **asked))[0] == 200
+        for call in (path, f"{path}/count_tokens"):
+            status, said, _ = await gateway.post(call, body, headers={"x-api-key": "r"})
+            assert (status, said["error"]["type"]) == (404, "not_found_error")
+        status, said, _ = await gateway.post("/sessions/own/v1/messages", body, headers={"x-api-key": "r"})
+        assert (status, said["error"]["type"]) == (404, "not_found_error")
+        assert (await gateway.post(path, body, **asked))[0] == 200
+        _, session = await gateway.get("/sessions/s", headers={"x-api-key": "o"})
+        _, used = await gateway.get("/usage?by=tenant", headers={"x-api-key": "o"})
+    assert session["metadata"] == {"tenant": "acme"}
+    assert [sent["extra_key"] for sent in scripted.bodies] == ["s", "s"]
+    rows = {row["tenant"]: (row["requests"], row["completion_tokens"]) for row in used["usage"]}
+    answered = 2 * len(scripted.tokenizer.encode("Rain.", add_special_tokens=False)) + 2
+    assert rows == {"acme": (2, answered)}
