@@ -13,6 +13,20 @@ BINS = 15
 
 
 @dataclass(slots=True, frozen=True)
+class LabelScores:
+    """Figures of one label."""
+
+    rows: int
+    """That have it."""
+    precision: float
+    """Share of the rows given it that have it; 0 where none was given it."""
+    recall: float
+    """Share of its rows that were given it; 0 where there are none."""
+    f1: float
+    """Harmonic mean of the two."""
+
+
+@dataclass(slots=True, frozen=True)
 class Scores:
     """Figures over one set of labelled texts."""
 
@@ -28,6 +42,16 @@ class Scores:
     """Share of the rows given a label that have it."""
     confusion: dict[str, dict[str, int]]
     """Rows by label, then by the label they were given; what does not occur is left out."""
+
+    def per_label(self) -> dict[str, LabelScores]:
+        """Of each label that a row has or was given, in order of the alphabet."""
+        found = {}
+        for label in sorted({*self.recall, *self.precision}):
+            recall, precision = self.recall.get(label, 0.0), self.precision.get(label, 0.0)
+            f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+            rows = sum(self.confusion.get(label, {}).values())
+            found[label] = LabelScores(rows, precision, recall, f1)
+        return found
 
 
 def score(labels: Sequence[str], readings: Sequence[Reading]) -> Scores:
