@@ -6,43 +6,59 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
+pytest.importorskip("scipy")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+from scipy import sparse
 
 from domain_head.fit import Choices, fit
 from domain_head.groups import near_duplicates
+from domain_head.regression import regress
 from domain_head.rows import (
     LABELS,
     Row,
-    final_prompts,
-    held_out_prompts,
-    occurs,
-    topics_in_training,
+    apart_from_development,
+    balanced,
+    development_prompts,
+    fresh_prompts,
     written_prompts,
 )
 
 
-@pytest.mark.parametrize("prompts", [held_out_prompts(), final_prompts()], ids=["held out", "final"])
-def test_every_label_has_held_out_prompts_in_both_languages(prompts):
-    assert {(row.source[-2:], row.label) for _, row in prompts} == {
+@pytest.mark.parametrize(
+    "rows", [[row for _, row in development_prompts()], fresh_prompts()], ids=["development", "fresh"]
+)
+def test_every_label_has_prompts_in_both_languages_that_are_not_trained_on(rows):
+    assert {(row.source[-2:], row.label) for row in rows} == {
         (language, label) for language in ("en", "zh") for label in LABELS
     }
+    assert not {row.text for row in written_prompts()} & {row.text for row in rows}
 
 
-def test_no_held_out_topic_was_written_about_for_training_under_its_label():
-    written = topics_in_training()
-    leaks = [
-        (topic, text)
-        for topic, row in held_out_prompts()
-        for label, text in written
-        if label == row.label and text.isascii() == row.text.isascii() and occurs(topic, text)
-    ]
-    assert leaks == []
+def test_what_is_kept_apart_from_development_prompts_is_not_about_their_topics():
+    about = [Row("How does mitosis end?", "biology", "prompts_en")]
+    other = [Row("mitosis, the musical", "other", "prompts_en"), Row("Was ist Mitose?", "biology", "mmlu")]
+    assert apart_from_development(about + other) == other
 
 
-def test_no_held_out_prompt_is_trained_on():
-    trained = {row.text for row in written_prompts()}
-    assert not trained & {row.text for _, row in held_out_prompts() + final_prompts()}
+def test_balanced_rows_weigh_the_same_for_every_label_and_exam_questions_as_before():
+    rows = [Row(f"{label} {n}", label, "prompts_en") for label in LABELS for n in range(1 + len(label))]
+    weighed = balanced([*rows, Row("Which of the following", "law", "mmlu", 0.8)])
+    sums = {label: sum(row.weight for row in weighed[:-1] if row.label == label) for label in LABELS}
+    assert max(sums.values()) == pytest.approx(min(sums.values())) == pytest.approx(len(rows) / len(LABELS))
+    assert weighed[-1].weight == 0.8
+
+
+def test_the_regression_separates_what_states_separate_and_what_words_separate():
+    dense = np.array([[1, 0], [1, 0], [-1, 0], [-1, 0]], np.float32)
+    counted = sparse.csr_array(np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]], np.float32))
+    targets = np.arange(4)
+    found = regress(
+        dense, counted, targets, np.ones(4, np.float32), columns=4, strength=100.0, iterations=100
+    )
+    logits = dense @ found.states + counted @ found.ngrams + found.bias
+    assert logits.argmax(axis=1).tolist() == targets.tolist()
+    assert not found.ngrams[2].any()
 
 
 def test_near_duplicates_are_one_group_and_others_are_not():
@@ -53,8 +69,10 @@ def test_near_duplicates_are_one_group_and_others_are_not():
 
 def test_training_twice_gives_the_same_table():
     rows = [
-        Row(f"{label} question number {n} about {label}", label, "tiny") for label in LABELS for n in range(3)
+        Row(f"{label} question number {n} about {label}", label, source)
+        for label in LABELS
+        for n, source in enumerate(["prompts_en", "mmlu", "topics_en"])
     ]
     one, other = (fit(rows, rows, None, Choices(iterations=5)) for _ in range(2))
     assert np.array_equal(one.ngrams, other.ngrams)
-    assert one.temperature == other.temperature
+    assert np.array_equal(one.temperatures, other.temperatures)

@@ -1,19 +1,21 @@
 """Trains the domain head that ships with Radixway, and says how good it is.
 
     python tools/train_domain_head.py train [--data ../shared/data/semantic] [--out FILE] [--only en|zh]
+                                       [--apart]
     python tools/train_domain_head.py evaluate [--head FILE] [--json FILE] [--confusion]
 
-Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some minutes for the
-vectors (kept in --cache) and some for the tables. No row that `evaluate` reads is ever trained on: a fifth
-of the exam questions, near-duplicates kept together, and prompts whose topics do not occur under their
-label in what was written for training.
+Needs radixway[training] and the labelled data that docs/semantic.md names; one core, some ten minutes to read
+all texts (what the encoder made of them is kept in --cache) and as long for the tables. No row that
+`evaluate` reads is trained on: a fifth of the exam questions, near-duplicates kept together, and prompts
+written apart. What the development prompts are about is, unless --apart is given: only then do figures over
+them tell what choices are worth. Those over the fresh prompts do in either case.
 """
 
 import argparse
 import dataclasses
 import json
-import random
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +26,19 @@ from domain_head.groups import near_duplicates
 from domain_head.rows import (
     LABELS,
     Row,
+    apart_from_development,
     assistant_rows,
+    balanced,
     chinese_exam_rows,
     count_by,
+    development_prompts,
     exam_rows,
-    final_prompts,
-    held_out,
-    held_out_prompts,
+    fresh_prompts,
+    part,
     weighted,
     written_prompts,
 )
-from domain_head.vectors import Vectors, read_vectors
+from domain_head.states import States, read_states
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, Encoding, load_encoder
 from radixway.encoders.heads import Head
@@ -43,10 +47,10 @@ from radixway.encoders.heads.ngrams import text_features
 from radixway.encoders.heads.scores import Scores, score
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" / "domain.npz"
-CALIBRATION_SHARE = 0.1
-LATIN_WEIGHTS = {"prompts_en": 3.0, "topics_en": 1.0, "clinc": 1.0, "mmlu": 0.8}
+LATIN_WEIGHTS = {"prompts_en": 2.0, "topics_en": 0.25, "terms_en": 0.3, "clinc": 1.0, "mmlu": 0.8}
 HAN_WEIGHTS = {"gaokao": 0.1, "agieval": 0.1, "words_zh": 1.5}
 WEIGHTS = {"latin": LATIN_WEIGHTS, "han": HAN_WEIGHTS}
+CALIBRATION_WEIGHTS = {"natural_en": 2.0, "final_en": 2.0}
 SCRIPTS = {"en": ["latin"], "zh": ["han"], None: ["latin", "han"]}
 
 
@@ -54,7 +58,7 @@ def main() -> None:
     options = _options()
     encoder = load_encoder(EncodersSection(backend=options.backend))
     if options.command == "train":
-        train(options.data, options.cache, options.out, encoder, SCRIPTS[options.only])
+        train(options.data, options.cache, options.out, encoder, SCRIPTS[options.only], apart=options.apart)
         return
     figures = evaluate(options.data, options.cache, options.head, encoder)
     for name, scores in figures.items():
@@ -63,20 +67,22 @@ def main() -> None:
         options.json.write_text(json.dumps({k: dataclasses.asdict(v) for k, v in figures.items()}, indent=1))
 
 
-def train(data: Path, cache: Path, out: Path, encoder: Encoder, scripts: list[str]) -> None:
+def train(
+    data: Path, kept_states: Path, out: Path, encoder: Encoder, scripts: list[str], *, apart: bool
+) -> None:
     """The tables of `scripts`, into one file; those of other scripts stay as they are in it."""
-    rows = training_rows(data)
+    rows, calibration = training_rows(data, apart), calibration_rows(data)
     kept = Head.load(out, kind="domain") if len(scripts) < len(WEIGHTS) else None
     if kept:
         kept.check(encoder)
     tables: dict[str, Table] = {}
     for script in scripts:
-        chosen = [row for row in weighted(rows, WEIGHTS[script]) if _script(row.text) == script]
-        vectors = read_vectors(encoder, [row.text for row in chosen], cache) if script == "latin" else None
-        random.Random(1).shuffle(chosen)
-        cut = int(len(chosen) * CALIBRATION_SHARE)
+        chosen = balanced([row for row in weighted(rows, WEIGHTS[script]) if _script(row.text) == script])
+        judges = [row for row in weighted(calibration, CALIBRATION_WEIGHTS) if _script(row.text) == script]
+        texts = [row.text for row in chosen + judges]
+        states = read_states(encoder, texts, kept_states) if script == "latin" else None
         print(f"{script}: {len(chosen)} rows, {count_by(chosen)}", flush=True)
-        tables[script] = fit(chosen[cut:], chosen[:cut], vectors, Choices())
+        tables[script] = fit(chosen, judges, states, Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
     to_head(tables, encoder, rows, kept).save(out)
 
@@ -87,10 +93,13 @@ def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row], kept: H
     for script, table in tables.items():
         parts = {"ngrams": table.ngrams, "scale": table.scale, "rarity": table.rarity, "bias": table.bias}
         arrays |= {f"{script}_{name}": array for name, array in parts.items()}
-        if table.vector is not None:
-            arrays[f"{script}_vector"] = table.vector
+        if table.states is not None:
+            arrays[f"{script}_states"] = table.states
     settings = _of_other_scripts(kept.settings, tables) if kept else {}
-    settings |= {f"{script}_temperature": table.temperature for script, table in tables.items()}
+    settings |= {
+        f"{script}_temperatures": [round(float(each), 4) for each in table.temperatures]
+        for script, table in tables.items()
+    }
     return Head(
         kind="domain",
         labels=LABELS,
@@ -102,30 +111,33 @@ def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row], kept: H
     )
 
 
-def training_rows(data: Path) -> list[Row]:
-    """Everything that may be trained on."""
-    exams = [row for row, group in _grouped(exam_rows(data)) if not held_out(group)]
-    chinese = [row for row, group in _grouped(chinese_exam_rows(data)) if not held_out(group)]
-    return exams + chinese + assistant_rows(data) + written_prompts()
+def training_rows(data: Path, apart: bool) -> list[Row]:
+    """Everything that may be trained on; if `apart`, nothing that development prompts are about."""
+    rows = _exams(data, "training") + assistant_rows(data) + written_prompts()
+    return apart_from_development(rows) if apart else rows
+
+
+def calibration_rows(data: Path) -> list[Row]:
+    """What the temperatures are chosen by."""
+    return _exams(data, "calibration") + [row for _, row in development_prompts()]
 
 
 def held_out_sets(data: Path) -> dict[str, list[Row]]:
-    """Everything that was not, by source. The natural sets need nothing outside this repository."""
-    rows = [row for _, row in held_out_prompts() + final_prompts()]
+    """By source, what is not trained on. The written sets need nothing outside this repository."""
+    rows = [row for _, row in development_prompts()] + fresh_prompts()
     if data.is_dir():
-        rows += [row for row, group in _grouped(exam_rows(data)) if held_out(group)]
-        rows += [row for row, group in _grouped(chinese_exam_rows(data)) if held_out(group)]
+        rows += _exams(data, "held out")
     return {source: [row for row in rows if row.source == source] for source in count_by(rows)}
 
 
-def evaluate(data: Path, cache: Path, head: Path, encoder: Encoder) -> dict[str, Scores]:
+def evaluate(data: Path, kept_states: Path, head: Path, encoder: Encoder) -> dict[str, Scores]:
     """Figures per held-out set, by the code that runs in the gateway."""
     classifier = DomainHead.load(head, encoder)
     figures = {}
     for source, rows in held_out_sets(data).items():
         latin = [row.text for row in rows if _script(row.text) == "latin"]
-        vectors = read_vectors(encoder, latin, cache)
-        readings = [classifier.read(row.text, _encoding(row.text, vectors)) for row in rows]
+        states = read_states(encoder, latin, kept_states)
+        readings = [classifier.read(row.text, _encoding(row.text, states, encoder.size)) for row in rows]
         figures[source] = score([row.label for row in rows], readings)
     return figures
 
@@ -148,17 +160,28 @@ def _of_other_scripts(entries: Mapping[str, Any], tables: dict[str, Table]) -> d
     return {name: value for name, value in entries.items() if name.partition("_")[0] not in tables}
 
 
-def _grouped(rows: list[Row]) -> list[tuple[Row, str]]:
-    return list(zip(rows, near_duplicates([row.text for row in rows]), strict=True))
+def _exams(data: Path, wanted: str) -> list[Row]:
+    return [row for row, its_part in _parted_exams(data) if its_part == wanted]
+
+
+@cache
+def _parted_exams(data: Path) -> list[tuple[Row, str]]:
+    """Exam questions with their `part`; near-duplicates share theirs."""
+    found = []
+    for rows in (exam_rows(data), chinese_exam_rows(data)):
+        groups = near_duplicates([row.text for row in rows])
+        found += [(row, part(group)) for row, group in zip(rows, groups, strict=True)]
+    return found
 
 
 def _script(text: str) -> str:
     return "han" if text_features(text, BUCKETS).han_share >= HAN_FROM else "latin"
 
 
-def _encoding(text: str, vectors: Vectors) -> Encoding:
-    """From the cache; the Chinese table reads no vector."""
-    return Encoding(vectors.get(text, np.zeros(0, np.float32)), 0, np.zeros((0, 2), np.int32))
+def _encoding(text: str, states: States, size: int) -> Encoding:
+    """From the cache; the Chinese table reads no states."""
+    read = states[text].astype(np.float32) if text in states else np.zeros(5 * size, np.float32)
+    return Encoding(read[:size], 0, np.zeros((0, 2), np.int32), summary=read[size:])
 
 
 def _options() -> argparse.Namespace:
@@ -167,9 +190,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("command", choices=["train", "evaluate"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
-    parser.add_argument("--cache", type=Path, default=Path("build/domain_vectors.npz"))
+    parser.add_argument("--cache", type=Path, default=Path("build/domain_states.npz"))
     parser.add_argument("--backend", default="int8", choices=["int8", "fp32", "numpy"])
     parser.add_argument("--only", choices=["en", "zh"], help="train one table, keep the file's other one")
+    parser.add_argument("--apart", action="store_true", help="leave out what development prompts are about")
     parser.add_argument("--out", type=Path, default=BUNDLED)
     parser.add_argument("--head", type=Path, default=BUNDLED)
     parser.add_argument("--json", type=Path)

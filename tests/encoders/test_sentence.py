@@ -71,3 +71,12 @@ def test_every_piece_has_one_state_and_its_place_in_the_text(minilm, text, times
     assert np.all(encoding.offsets[:, 0] <= encoding.offsets[:, 1])
     assert np.all(np.diff(encoding.offsets[:, 0]) >= 0)
     assert encoding.tokens == 0 or encoding.offsets[-1, 1] <= len(long)
+
+
+def test_the_summary_is_of_the_layers_at_each_third(minilm):
+    text = "Why do leaves turn red in autumn?"
+    read = minilm.encode([text], layers=(2, 4, 6))[0]
+    early, middle, last = (read.states[layer] for layer in (2, 4, 6))
+    expected = [early.mean(axis=0), middle.mean(axis=0), middle.max(axis=0), last.max(axis=0)]
+    assert np.array_equal(read.summary, np.concatenate(expected))
+    assert not minilm.encode([""])[0].summary.any()

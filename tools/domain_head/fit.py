@@ -1,21 +1,22 @@
-"""Rows to one script's table: softmax regression over the vector and the n-grams, with a temperature."""
+"""Rows to one script's table: softmax regression over an encoder's states and n-grams, with a temperature."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize_scalar
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize
 
+from domain_head.regression import Floats, regress
 from domain_head.rows import LABELS, Row
-from domain_head.vectors import Vectors
+from domain_head.states import States
 from radixway.encoders.heads.domain import Table, weighted_ngrams
 from radixway.encoders.heads.ngrams import text_features
 
 BUCKETS = 1 << 16
-VECTOR_SCALE = 2.0
-"""What the vector counts beside the n-grams, both being of unit length."""
+LEAST_SPREAD = 1e-3
+"""Of a state's values, as which smaller ones count: some hardly ever move."""
+NOTHING = np.zeros(0, np.float32)
 LONGEST = 2000
 """Characters of a row that are read in training."""
 
@@ -26,51 +27,64 @@ class Choices:
 
     strength: float = 10.0
     """Inverse of the L2 penalty."""
-    iterations: int = 60
+    iterations: int = 120
 
 
-def fit(rows: list[Row], calibration: list[Row], vectors: Vectors | None, choices: Choices) -> Table:
-    """A table from `rows`, its temperature from `calibration`; it reads vectors where there are some."""
+def fit(rows: list[Row], calibration: list[Row], states: States | None, choices: Choices) -> Table:
+    """A table from `rows`, its temperature from `calibration`; it reads states where there are some."""
     counts = _counts(rows)
     seen = np.bincount(counts.indices, minlength=2 * BUCKETS)
     rarity = np.where(seen > 0, np.log((1 + len(rows)) / (1 + seen)) + 1, 0).astype(np.float16)
-    inputs = _inputs(rows, rarity, vectors)
-    model = LogisticRegression(C=choices.strength, max_iter=choices.iterations)
-    model.fit(inputs, _targets(rows), sample_weight=[row.weight for row in rows])
-    weights = model.coef_.T.astype(np.float32)
-    size = weights.shape[0] - 2 * BUCKETS
-    scale = np.abs(weights[size:]).max(axis=0) / 127
+    dense, mean, spread = _normal(rows, states)
+    found = regress(
+        dense,
+        _inputs(rows, rarity),
+        _targets(rows) + len(LABELS) * np.array([row.is_exam for row in rows]),
+        np.array([row.weight for row in rows], np.float32),
+        columns=2 * len(LABELS),
+        strength=choices.strength,
+        iterations=choices.iterations,
+    )
+    scale = np.abs(found.ngrams).max(axis=0) / 127
+    unfolded = found.states / spread[:, None]
     table = Table(
-        ngrams=np.round(weights[size:] / scale).astype(np.int8),
+        ngrams=np.round(found.ngrams / scale).astype(np.int8),
         scale=scale.astype(np.float32),
         rarity=rarity,
-        bias=model.intercept_.astype(np.float32),
-        vector=weights[:size] * np.float32(VECTOR_SCALE) if size else None,
-        temperature=1.0,
+        bias=found.bias - mean @ unfolded,
+        states=unfolded if states else None,
+        temperatures=np.ones(2, np.float32),
     )
-    return _calibrated(table, calibration, vectors)
+    return _calibrated(table, calibration, states)
 
 
-def _calibrated(table: Table, rows: list[Row], vectors: Vectors | None) -> Table:
-    """With the temperature at which `rows` are likeliest (Guo et al. 2017)."""
-    nothing = np.zeros(0 if table.vector is None else table.vector.shape[0], np.float32)
-    logits = np.stack(
-        [
-            table.logits(text_features(row.text, BUCKETS), vectors[row.text] if vectors else nothing)
-            for row in rows
-        ]
-    )
-    targets = _targets(rows)
+def _normal(rows: list[Row], states: States | None) -> tuple[Floats, Floats, Floats]:
+    """[rows, columns] of mean 0 and, over all columns, length 1 on average; its mean and its spread."""
+    if states is None:
+        return np.zeros((len(rows), 0), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32)
+    dense = np.stack([states[row.text] for row in rows]).astype(np.float32)
+    mean = dense.mean(axis=0)
+    spread = np.maximum(dense.std(axis=0), LEAST_SPREAD) * np.float32(np.sqrt(dense.shape[1]))
+    dense -= mean
+    dense /= spread
+    return dense, mean, spread
 
-    def loss(log_temperature: float) -> float:
-        scaled = logits / np.exp(log_temperature)
-        norms = np.log(np.exp(scaled - scaled.max(axis=1, keepdims=True)).sum(axis=1)) + scaled.max(axis=1)
-        return float((norms - scaled[np.arange(len(rows)), targets]).mean())
 
-    best = minimize_scalar(loss, bounds=(-2, 2), method="bounded")
-    return Table(
-        table.ngrams, table.scale, table.rarity, table.bias, table.vector, round(float(np.exp(best.x)), 4)
-    )
+def _calibrated(table: Table, rows: list[Row], states: States | None) -> Table:
+    """With the temperatures, one for each style, at which `rows` are likeliest (after Guo et al. 2017)."""
+    read = {row.text: states[row.text].astype(np.float32) if states else NOTHING for row in rows}
+    logits = np.stack([table.logits(text_features(row.text, BUCKETS), read[row.text]) for row in rows])
+    targets, weights = _targets(rows), np.array([row.weight for row in rows])
+
+    def at(log_temperatures: NDArray[np.float64]) -> Table:
+        return replace(table, temperatures=np.round(np.exp(log_temperatures), 4).astype(np.float32))
+
+    def loss(log_temperatures: NDArray[np.float64]) -> float:
+        likely = at(log_temperatures).probabilities(logits)[np.arange(len(rows)), targets]
+        return float(-(weights * np.log(np.maximum(likely, 1e-9))).sum() / weights.sum())
+
+    best = minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=[(-2, 2)] * 2)
+    return at(best.x)
 
 
 def _targets(rows: list[Row]) -> NDArray[np.int64]:
@@ -85,13 +99,9 @@ def _counts(rows: list[Row]) -> sparse.csr_array:
     return _csr(columns, counts)
 
 
-def _inputs(rows: list[Row], rarity: NDArray[np.float16], vectors: Vectors | None) -> sparse.csr_array:
+def _inputs(rows: list[Row], rarity: NDArray[np.float16]) -> sparse.csr_array:
     weighted = [weighted_ngrams(text_features(row.text[:LONGEST], BUCKETS), rarity) for row in rows]
-    ngrams = _csr([columns for columns, _ in weighted], [values for _, values in weighted])
-    if vectors is None:
-        return ngrams
-    dense = np.stack([vectors[row.text] for row in rows]) * np.float32(VECTOR_SCALE)
-    return sparse.hstack([sparse.csr_array(dense), ngrams], format="csr", dtype=np.float32)
+    return _csr([columns for columns, _ in weighted], [values for _, values in weighted])
 
 
 def _csr(columns: list[NDArray[np.int64]], values: list[NDArray[np.float32]]) -> sparse.csr_array:

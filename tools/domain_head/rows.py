@@ -27,9 +27,13 @@ LABELS = (
     "psychology",
 )
 AUTHORED = Path(__file__).parents[1] / "domain_data"
-HELD_OUT_SHARE = 0.2
-FORMS_PER_TOPIC = 2
+HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.02
+"""Of the groups of exam questions."""
+FORMS = {"en": (3, 3), "zh": (1, 1)}
+"""In how many forms a topic is put: those that serve every label, and its label's own."""
 MOST_MORAL_SCENARIOS = 120  # 624 of MMLU's rows are one sentence with two stories put into it
+
+EXAMS = frozenset(["mmlu_pro", "mmlu", "gaokao", "agieval"])
 
 _OTHER_INTENTS = frozenset(
     [
@@ -126,6 +130,11 @@ class Row:
     weight: float = 1.0
     """What it counts in training."""
 
+    @property
+    def is_exam(self) -> bool:
+        """Whether it is an exam question, which reads otherwise than what people ask every day."""
+        return self.source in EXAMS
+
 
 def exam_rows(data: Path) -> list[Row]:
     """English exam questions: MMLU-Pro and MMLU."""
@@ -158,53 +167,58 @@ def assistant_rows(data: Path) -> list[Row]:
     texts = [
         r["text"] for r in _json_lines(data / "routing/clinc150.jsonl.gz") if r["intent"] in _OTHER_INTENTS
     ]
-    held_out = [topic.lower() for topic, row in held_out_prompts() if row.label == "other"]
-    texts = [text for text in texts if not any(occurs(topic, text) for topic in held_out)]
     chosen = random.Random(5).sample(sorted(set(texts)), min(_CLINC_ROWS, len(texts)))
     return [Row(text, "other", "clinc") for text in chosen]
 
 
 def written_prompts() -> list[Row]:
-    """Everyday prompts written for training, and topics put into forms of questions."""
+    """Everyday prompts written for training, and topics put into forms of questions; none that judges."""
+    judges = {row.text for row in fresh_prompts()} | {row.text for _, row in development_prompts()}
     rows = []
     for language in ("en", "zh"):
         rows += [
             Row(text, label, f"prompts_{language}") for label, text in _sections(f"training_{language}.txt")
         ]
         rows += _topics_in_forms(language)
-    return rows + [
-        Row(word, label, "words_zh") for label, line in _sections("words_zh.txt") for word in line.split()
+    words = [(label, word) for label, line in _sections("words_zh.txt") for word in line.split()]
+    rows += [Row(word, label, "words_zh") for label, word in words]
+    return [row for row in rows if row.text not in judges]
+
+
+def development_prompts() -> list[tuple[str, Row]]:
+    """Everyday prompts with their topics, by which choices and temperatures were made."""
+    return _prompts_with_topics("heldout", "natural") + _prompts_with_topics("final", "final")
+
+
+def fresh_prompts() -> list[Row]:
+    """Everyday prompts that nobody who trains has read: what figures are to be believed of."""
+    return [row for _, row in _prompts_with_topics("fresh", "fresh")]
+
+
+def apart_from_development(rows: list[Row]) -> list[Row]:
+    """Rows whose text has none of the development prompts' topics under its label and in its language."""
+    topics: dict[tuple[str, bool], set[str]] = {}
+    for topic, row in development_prompts():
+        topics.setdefault((row.label, row.source.endswith("zh")), set()).add(topic)
+    patterns = {key: re.compile("|".join(map(_pattern, sorted(each)))) for key, each in topics.items()}
+    return [
+        row
+        for row in rows
+        if row.is_exam or not patterns[row.label, row.source.endswith("zh")].search(row.text.lower())
     ]
 
 
-def held_out_prompts() -> list[tuple[str, Row]]:
-    """Everyday prompts with their topics; training has none of the topics."""
-    return _prompts_with_topics("heldout", "natural")
+def _pattern(topic: str) -> str:
+    """`topic` where it begins a word, or anywhere in Chinese."""
+    return (r"\b" if topic.isascii() else "") + re.escape(topic.lower())
 
 
-def final_prompts() -> list[tuple[str, Row]]:
-    """A second such set, written after all choices were made."""
-    return _prompts_with_topics("final", "final")
-
-
-def topics_in_training() -> list[tuple[str, str]]:
-    """(label, text) of everything that was written for training, topics included."""
-    written = []
-    for language in ("en", "zh"):
-        written += _sections(f"training_{language}.txt")
-        written += _topics(language)
-    return written + [(label, word) for label, line in _sections("words_zh.txt") for word in line.split()]
-
-
-def occurs(topic: str, text: str) -> bool:
-    """Whether `topic` begins a word of `text`, or stands anywhere in Chinese."""
-    boundary = r"\b" if topic.isascii() else ""
-    return re.search(boundary + re.escape(topic.lower()), text.lower()) is not None
-
-
-def held_out(group: str) -> bool:
-    """Whether the group of near-duplicates that `group` names belongs to the held-out fifth."""
-    return int(hashlib.sha256(group.encode()).hexdigest()[:8], 16) < HELD_OUT_SHARE * 0x100000000
+def part(group: str) -> str:
+    """`held out`, `calibration` or `training`: where the near-duplicates that `group` names belong."""
+    place = int(hashlib.sha256(group.encode()).hexdigest()[:8], 16) / 0x100000000
+    if place < HELD_OUT_SHARE:
+        return "held out"
+    return "calibration" if place < HELD_OUT_SHARE + CALIBRATION_SHARE else "training"
 
 
 def weighted(rows: list[Row], weights: dict[str, float]) -> list[Row]:
@@ -212,16 +226,27 @@ def weighted(rows: list[Row], weights: dict[str, float]) -> list[Row]:
     return [replace(row, weight=weights.get(row.source, 1.0)) for row in rows]
 
 
+def balanced(rows: list[Row]) -> list[Row]:
+    """The same rows, every label's everyday ones weighing the same in sum."""
+    everyday = [row for row in rows if not row.is_exam]
+    sums = {label: sum(row.weight for row in everyday if row.label == label) for label in LABELS}
+    share = sum(sums.values()) / len(LABELS)
+    return [row if row.is_exam else replace(row, weight=row.weight * share / sums[row.label]) for row in rows]
+
+
 def _topics_in_forms(language: str) -> list[Row]:
-    choice = random.Random(f"forms {language}")
+    """Each topic in some forms, chosen by its own name: another topic does not change them."""
     forms: dict[str, list[str]] = {}
     for label, form in _sections(f"forms_{language}.txt"):
         forms.setdefault(label, []).append(form)
+    general, special = FORMS[language]
     rows = []
     for label, topic in _topics(language):
-        special = forms.get(label, [])
-        chosen = choice.sample(forms["any"], FORMS_PER_TOPIC - 1) + choice.sample(special, 1)
+        choice = random.Random(f"{language} {label} {topic}")
+        chosen = choice.sample(forms["any"], general) + choice.sample(forms[label], special)
         rows += [Row(form.replace("{}", topic), label, f"topics_{language}") for form in chosen]
+        if language == "en":
+            rows.append(Row(topic, label, "terms_en"))
     return rows
 
 

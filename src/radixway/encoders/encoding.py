@@ -27,6 +27,9 @@ class Encoding:
     """Word pieces of the text; special ones are not counted."""
     offsets: Ints
     """[tokens, 2]: where each piece begins and ends in the text, in characters."""
+    summary: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    """[4 · size]: of the pieces' states, the mean at a third of the layers, mean and maximum at two thirds,
+    maximum at the last. It knows what the vector forgot; zeros for no pieces."""
     states: dict[int, Floats] = field(default_factory=dict)
     """By layer, the first one being 1: [tokens, size]. Only the layers that were asked for."""
 

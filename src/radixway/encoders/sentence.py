@@ -44,6 +44,7 @@ class SentenceEncoder:
         self._pooling = config.pooling
         self._pieces = pieces
         self._backbone = backbone
+        self._summarised = tuple(layers[max(0, len(layers) * third // 3 - 1)] for third in (1, 2, 3))
 
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
         """See `Encoder`."""
@@ -53,7 +54,7 @@ class SentenceEncoder:
         """See `Encoder`."""
         if unknown := set(layers) - set(self.layers):
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
-        wanted = sorted({self.layers[-1], *layers})
+        wanted = sorted({*self._summarised, *layers})
         pieces = self._pieces.split(text)
         runs: list[list[Floats]] = []
         total = np.zeros(self.size, np.float32)
@@ -72,8 +73,16 @@ class SentenceEncoder:
             vector=total / max(float(np.linalg.norm(total)), 1e-12),
             tokens=len(pieces.ids),
             offsets=pieces.offsets,
+            summary=_summary(*(merged[layer] for layer in self._summarised)),
             states={layer: merged[layer] for layer in layers},
         )
+
+
+def _summary(early: Floats, middle: Floats, last: Floats) -> Floats:
+    """Of three layers' states, [n, size] each: see `Encoding.summary`."""
+    if not len(last):
+        return np.zeros(4 * last.shape[1], np.float32)
+    return np.concatenate([early.mean(axis=0), middle.mean(axis=0), middle.max(axis=0), last.max(axis=0)])
 
 
 def _finish(steps: Generator[None, None, Encoding]) -> Encoding:

@@ -1,4 +1,4 @@
-"""Which of fourteen domains a text belongs to: a sentence vector and hashed n-grams, into one softmax.
+"""Which of fourteen domains a text belongs to: an encoder's states and hashed n-grams, into one softmax.
 
 Two tables, chosen by script: MiniLM reads English only, so what knows Chinese are its characters alone.
 """
@@ -38,27 +38,52 @@ class Reading:
 
 @dataclass(slots=True, frozen=True)
 class Table:
-    """One script's softmax regression."""
+    """One script's softmax regression. Its columns are labels, or labels in two styles, everyday ones first.
+
+    Exam questions and what people ask every day differ so much in their words, and in how often which label
+    is meant, that one column for both serves neither; apart, the style is read along with the label.
+    """
 
     ngrams: NDArray[np.int8]
-    """[2 · buckets, labels]: words, then pieces; times `scale`."""
+    """[2 · buckets, columns]: words, then pieces; times `scale`."""
     scale: Floats
-    """[labels]"""
+    """[columns]"""
     rarity: NDArray[np.float16]
     """[2 · buckets]: inverse document frequency in training; 0 where nothing was seen."""
     bias: Floats
-    """[labels]"""
-    vector: Floats | None
-    """[size, labels]; None where the vector is not read."""
-    temperature: float
+    """[columns]"""
+    states: Floats | None
+    """[size or 5 · size, columns]: what the vector counts, then the summary; None where neither is read."""
+    temperatures: Floats
+    """[styles]: what logits are divided by, weighted by how likely each style is."""
 
-    def logits(self, features: TextFeatures, vector: Floats) -> Floats:
-        """[labels], uncalibrated probabilities' logarithms up to a constant."""
+    def logits(self, features: TextFeatures, states: Floats) -> Floats:
+        """[columns], uncalibrated probabilities' logarithms up to a constant. `states`: see `states_of`."""
         columns, values = weighted_ngrams(features, self.rarity)
         logits: Floats = self.bias + (values @ self.ngrams[columns].astype(np.float32)) * self.scale
-        if self.vector is not None:
-            logits = logits + vector @ self.vector
+        if self.states is not None:
+            logits = logits + states[: len(self.states)] @ self.states
         return logits
+
+    def probabilities(self, logits: Floats) -> Floats:
+        """[labels], calibrated, of what `logits` gives; with more axes before, of each."""
+        styles = len(self.temperatures)
+        apart = _softmax(logits).reshape(*logits.shape[:-1], styles, -1)
+        temperature = apart.sum(axis=-1) @ self.temperatures
+        calibrated = _softmax(logits / temperature[..., None])
+        summed: Floats = calibrated.reshape(apart.shape).sum(axis=-2)
+        return summed
+
+
+def _softmax(logits: Floats) -> Floats:
+    shares: Floats = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def states_of(encoding: Encoding) -> Floats:
+    """[5 · size]: the vector, then the summary."""
+    return np.concatenate([encoding.vector, encoding.summary])
 
 
 def weighted_ngrams(features: TextFeatures, rarity: NDArray[np.float16]) -> tuple[Columns, Floats]:
@@ -71,7 +96,7 @@ def weighted_ngrams(features: TextFeatures, rarity: NDArray[np.float16]) -> tupl
 
 
 class DomainHead:
-    """Reads a text with the vector an encoder made of it, in a fraction of a millisecond."""
+    """Reads a text with what an encoder made of it, in a fraction of a millisecond."""
 
     def __init__(self, head: Head) -> None:
         """Raises EncoderError where `head` lacks an array, or has one of another shape."""
@@ -94,16 +119,15 @@ class DomainHead:
         """The domain of `text`, whose encoding is `encoding`."""
         features = text_features(text, self._buckets)
         table = self._han if features.han_share >= HAN_FROM else self._latin
-        logits = table.logits(features, encoding.vector) / table.temperature
-        exponentials = np.exp(logits - logits.max())
-        shares = [float(share) for share in exponentials / exponentials.sum()]
+        shares = [float(each) for each in table.probabilities(table.logits(features, states_of(encoding)))]
         best = max(range(len(shares)), key=shares.__getitem__)
         entropy = -sum(share * log(share) for share in shares if share > 0) / log(len(shares))
         return Reading(self.labels[best], shares[best], dict(zip(self.labels, shares, strict=True)), entropy)
 
 
 def _table(head: Head, script: str, buckets: int) -> Table:
-    labels = len(head.labels)
+    temperatures = np.array(head.settings[f"{script}_temperatures"], np.float32)
+    columns = len(temperatures) * len(head.labels)
 
     def take(name: str, *shape: int) -> NDArray[np.generic]:
         array = head.arrays[f"{script}_{name}"]
@@ -111,12 +135,12 @@ def _table(head: Head, script: str, buckets: int) -> Table:
             raise EncoderError(f"the domain head's {script}_{name} has shape {array.shape}, not {shape}")
         return array
 
-    vector = head.arrays.get(f"{script}_vector")
+    states = head.arrays.get(f"{script}_states")
     return Table(
-        ngrams=take("ngrams", 2 * buckets, labels).astype(np.int8, copy=False),
-        scale=take("scale", labels).astype(np.float32),
+        ngrams=take("ngrams", 2 * buckets, columns).astype(np.int8, copy=False),
+        scale=take("scale", columns).astype(np.float32),
         rarity=take("rarity", 2 * buckets).astype(np.float16, copy=False),
-        bias=take("bias", labels).astype(np.float32),
-        vector=None if vector is None else take("vector", vector.shape[0], labels).astype(np.float32),
-        temperature=float(head.settings[f"{script}_temperature"]),
+        bias=take("bias", columns).astype(np.float32),
+        states=None if states is None else take("states", states.shape[0], columns).astype(np.float32),
+        temperatures=temperatures,
     )
