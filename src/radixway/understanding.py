@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
-from radixway.config.semantic import is_cached_by_default, whole_cache, whole_semantic
+from radixway.config.semantic import is_cached_by_default, on_this_machine, whole_cache, whole_semantic
 from radixway.pipeline import ANY_MODEL, Middleware, ModelStates
 from radixway.telemetry import Metrics
 
@@ -112,7 +112,11 @@ class Understanding:
             raise ConfigError(
                 f"semantic, semantic_cache and encoders.preload need radixway[semantic]: {error}"
             ) from None
-        return start_service(self._config.encoders)
+        given = (None, None)
+        if self._section is not None:
+            category = self._section.classifier.category_model
+            given = on_this_machine(category.model_id, category.category_mapping_path)
+        return start_service(self._config.encoders, *given)
 
     def _build_cache(self) -> CacheRoom | None:
         if not self._caching.enabled or self.encoders is None:

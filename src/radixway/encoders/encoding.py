@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,8 @@ class Encoding:
     maximum at the last. It knows what the vector forgot; zeros for no pieces."""
     states: dict[int, Floats] = field(default_factory=dict)
     """By layer, the first one being 1: [tokens, size]. Only the layers that were asked for."""
+    categories: Mapping[str, float] | None = None
+    """Probability by category, where a classifier of one's own reads texts beside the encoder."""
 
 
 class Encoder(Protocol):

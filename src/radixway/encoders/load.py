@@ -41,12 +41,33 @@ def load_encoder(config: EncodersSection) -> Encoder:
     return SentenceEncoder(name, weights, shape, pieces, backbone, tuple(range(1, shape.layers + 1)))
 
 
-def start_service(config: EncodersSection) -> EncoderService:
-    """The service for the model that `config` names, loaded now under `preload`, else with the first text."""
-    service = EncoderService(lambda: load_encoder(config), threads=config.threads, queue=config.queue)
+def start_service(
+    config: EncodersSection, category: Path | None = None, mapping: Path | None = None
+) -> EncoderService:
+    """The service for the model that `config` names, loaded now under `preload`, else with the first text.
+
+    `category`: a classifier that says what domain texts belong to, by default the one in
+    `config.classifiers`; `mapping`: its labels, where they do not lie beside it.
+    """
+    service = EncoderService(
+        lambda: _with_classifier(load_encoder(config), config, category, mapping),
+        threads=config.threads,
+        queue=config.queue,
+    )
     if config.preload:
         service.start()
     return service
+
+
+def _with_classifier(
+    encoder: Encoder, config: EncodersSection, category: Path | None, mapping: Path | None
+) -> Encoder:
+    if category is None and config.classifiers is None:
+        return encoder
+    from radixway.encoders.classifiers.category import find_category_classifier, with_categories
+
+    path = category or find_category_classifier(config.classifiers)
+    return encoder if path is None else with_categories(encoder, path, mapping)
 
 
 def _backbone(config: EncodersSection, name: str, weights: Path, shape: ModelConfig) -> Backbone:

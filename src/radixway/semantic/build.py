@@ -40,11 +40,12 @@ def build_room(
 ) -> SemanticRoom:
     """The room of a gateway. `cache`: see `Detect`. `home`: where vectors of tools are kept between runs."""
 
-    async def shipped_head() -> DomainHead | None:
-        from radixway.encoders import EncoderError, heads
+    async def load_head() -> DomainHead | None:
+        from radixway.encoders import EncoderError
+        from radixway.encoders.domain import domain_head
 
         try:
-            return heads.DomainHead.load(heads.DOMAIN_HEAD, await encoders.ready())
+            return await domain_head(encoders)
         except EncoderError as error:
             log.warning("semantic: domains are not read: %s", error)
             return None
@@ -53,7 +54,7 @@ def build_room(
         section,
         states,
         encode=encoders.encode,
-        load_head=shipped_head,
+        load_head=load_head,
         cache=cache,
         profiles=Profiles(encoders, home=home),
     )

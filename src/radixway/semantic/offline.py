@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from radixway.config import EncodersSection
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticSection, on_this_machine, whole_semantic
 from radixway.pipeline import ModelState
 from radixway.semantic.build import SemanticRoom, build_room
 
@@ -34,7 +34,8 @@ async def offline(section: SemanticSection, encoders: EncodersSection) -> AsyncI
     """
     from radixway.encoders import start_service
 
-    service = start_service(encoders)
+    category = whole_semantic(section).classifier.category_model
+    service = start_service(encoders, *on_this_machine(category.model_id, category.category_mapping_path))
     try:
         room = build_room(section, every_model_is_ready, service, cache=None)
         await room.snapshots.start()

@@ -5,7 +5,7 @@ from radixway.config.semantic.caching import is_cached_by_default, whole_cache
 from radixway.config.semantic.categories import CATEGORIES, Category, InLanguages, ModelScore
 from radixway.config.semantic.checks import check
 from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
-from radixway.config.semantic.classic import ClassicTools
+from radixway.config.semantic.classic import ClassicTools, on_this_machine
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
 from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
 from radixway.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
@@ -53,6 +53,7 @@ __all__ = [
     "check",
     "is_cached_by_default",
     "load_semantic",
+    "on_this_machine",
     "told_at",
     "whole_cache",
     "whole_semantic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -78,6 +79,15 @@ class PromptGuard(Section):
     threshold: Share = 0.7
     use_cpu: bool = True
     jailbreak_mapping_path: str | None = None
+
+
+def on_this_machine(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
+    """The directory of a model that a `config.yaml` names, and its labels, each if it is there."""
+    path = Path(model_id)
+    if not model_id or not path.is_dir():
+        return None, None
+    labels = Path(mapping) if mapping else None
+    return path, labels if labels is not None and labels.is_file() else None
 
 
 class CategoryModel(Section):

@@ -93,10 +93,17 @@ def _domain(room: ClassificationRoom) -> Told:
     section = room.snapshot.section
     told = _model("category_classifier", "intent_classification", "domain" in room.snapshot.detectors)
     return told | {
-        "model_path": "bundled/heads/domain.npz",
+        "model_path": _domain_path(room),
         "categories": [each.name for each in categories_of(section)],
         "metadata": {"threshold": f"{section.classifier.category_model.threshold:.2f}"},
     }
+
+
+def _domain_path(room: ClassificationRoom) -> str:
+    from radixway.encoders.classifiers.category import WithCategories
+
+    encoder = room.encoders.encoder
+    return encoder.path.name if isinstance(encoder, WithCategories) else "bundled/heads/domain.npz"
 
 
 def _pii(room: ClassificationRoom) -> Told:

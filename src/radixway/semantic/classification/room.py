@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from radixway.config import EncodersSection
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticSection, on_this_machine
 from radixway.pipeline import (
     Attack,
     AttackJudge,
@@ -130,7 +129,7 @@ def _finder(
     from radixway.semantic.classification.classifiers import TokenClassifierFinder
 
     model = section.classifier.pii_model
-    path, mapping = _given(model.model_id, model.pii_mapping_path)
+    path, mapping = on_this_machine(model.model_id, model.pii_mapping_path)
     if path is None and config.classifiers is not None:
         found = discover(config.classifiers).get("pii")
         path = None if found is None else found.path
@@ -146,7 +145,9 @@ def _judge(encoders: EncoderService, config: EncodersSection, section: SemanticS
     from radixway.semantic.classification.classifiers import SequenceClassifierJudge
 
     guard = section.prompt_guard
-    path, mapping = (None, None) if guard is None else _given(guard.model_id, guard.jailbreak_mapping_path)
+    path, mapping = (
+        (None, None) if guard is None else on_this_machine(guard.model_id, guard.jailbreak_mapping_path)
+    )
     if path is None and config.classifiers is not None:
         found = discover(config.classifiers).get("jailbreak")
         path = None if found is None else found.path
@@ -154,15 +155,6 @@ def _judge(encoders: EncoderService, config: EncodersSection, section: SemanticS
         return None
     classifier = ClassifierOnUse(encoders, path, load_sequence_classifier, mapping)
     return SequenceClassifierJudge(classifier, _JAILBREAK_THRESHOLD if guard is None else guard.threshold)
-
-
-def _given(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
-    """A classifier that a `config.yaml` names, if it is on this machine, and its labels, if they are."""
-    path = Path(model_id)
-    if not model_id or not path.is_dir():
-        return None, None
-    labels = Path(mapping) if mapping else None
-    return path, labels if labels is not None and labels.is_file() else None
 
 
 async def _named(part: str, asked: Awaitable[T]) -> T:
