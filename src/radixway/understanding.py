@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
@@ -112,7 +113,7 @@ class Understanding:
             raise ConfigError(
                 f"semantic, semantic_cache and encoders.preload need radixway[semantic]: {error}"
             ) from None
-        given = (None, None)
+        given: tuple[Path | None, Path | None] = (None, None)
         if self._section is not None:
             category = self._section.classifier.category_model
             given = on_this_machine(category.model_id, category.category_mapping_path)
