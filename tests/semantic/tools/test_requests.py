@@ -30,12 +30,18 @@ SECTION = {
 }
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Where the encoder is prepared, once for all tests here."""
+    return tmp_path_factory.mktemp("encoders")
+
+
 @pytest.fixture
-def selecting(tmp_path):
+def selecting(home):
     @asynccontextmanager
     async def selecting(encoders=None, **tools):
         section = SECTION | {"tools": {"enabled": True, "top_k": 2, **tools}}
-        reads = {"backend": "numpy", "home": str(tmp_path)} | (encoders or {})
+        reads = {"home": str(home)} | (encoders or {})
         async with scripted_worker(models=["m", "prover"]) as worker:
             async with running_gateway(worker.url, semantic=section, encoders=reads) as running:
                 yield running, worker
@@ -100,9 +106,8 @@ async def test_nothing_else_is_lost_beside_system_prompt_thinking_and_headers(se
     assert headers["x-vsr-selected-model"] == "prover"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_other_requests_keep_what_they_say_of_tools(selecting):
+    others = [
         {},
         {"tool_choice": "none"},
         {"tool_choice": "required", "tools": MANY},
@@ -110,13 +115,12 @@ async def test_nothing_else_is_lost_beside_system_prompt_thinking_and_headers(se
         {"tool_choice": "auto", "tools": MANY[:4]},
         {"tools": "nonsense"},
         {"tool_choice": "auto", "tools": [1, 2, 3, 4, 5]},
-    ],
-)
-async def test_other_requests_keep_what_they_say_of_tools(selecting, fields):
+    ]
     async with selecting(tools_db_path=str(DATABASE), **CLIENT) as (running, worker):
-        status, _, _ = await running.chat(messages=RAIN, **fields)
-        sent = worker.requests[-1].json()
-    assert status == 200 and sent == {"model": "m", "messages": RAIN, **fields}
+        for fields in others:
+            status, _, _ = await running.chat(messages=RAIN, **fields)
+            sent = worker.requests[-1].json()
+            assert status == 200 and sent == {"model": "m", "messages": RAIN, **fields}
 
 
 async def test_a_long_list_of_the_clients_keeps_what_is_wanted_in_its_own_order_and_spelling(selecting):

@@ -68,7 +68,7 @@ class ClientLists:
 
     async def _read(self, digest: bytes, tools: Sequence[Tool]) -> ToolIndex:
         try:
-            index = ToolIndex(tools, await self._profiles.of(tools))
+            index = await asyncio.to_thread(ToolIndex, tools, await self._profiles.of(tools))
         finally:
             del self._reading[digest]
         self._known[digest] = index
