@@ -235,6 +235,30 @@ async def test_a_changed_database_takes_effect_by_itself(selecting, tmp_path):
         assert names(worker.requests[-1].json())[0] == "rain_radar"
 
 
+async def test_a_database_that_a_watched_configuration_names_is_watched_too(home, tmp_path):
+    database, other = tmp_path / "a" / "tools.json", tmp_path / "b" / "tools.json"
+    for number, file in enumerate((database, other), start=1):
+        file.parent.mkdir()
+        tools = [{"tool": named(f"tool_{index}", "Does it")} for index in range(number)]
+        file.write_text(json.dumps(tools))
+    config = tmp_path / "router.yaml"
+
+    async def until(running, count, file, text):
+        async with asyncio.timeout(30):
+            while (await running.get("/config/semantic"))[1]["tools"] != count:
+                file.write_text(text)
+
+    def naming(file):
+        return f"default_model: m\ntools: {{enabled: true, tools_db_path: {file}}}\n"
+
+    config.write_text(naming(database))
+    async with running_gateway(semantic={"config": str(config)}, encoders={"home": str(home)}) as running:
+        three = [{"tool": named(name, "Does it")} for name in ("x", "y", "z")]
+        await until(running, 3, database, json.dumps(three))
+        await until(running, 2, config, naming(other))
+        await until(running, 4, other, json.dumps([*three, {"tool": named("w", "Does it")}]))
+
+
 async def test_a_database_that_cannot_be_used_is_told_at_the_start(selecting, tmp_path):
     file = tmp_path / "tools_db.json"
     file.write_text("{}")

@@ -53,7 +53,7 @@ class ClientLists:
             reading.add_done_callback(_retrieve)
             self._reading[digest] = reading
         await asyncio.wait({reading}, timeout=wait_s)
-        return reading.result() if reading.done() else None
+        return reading.result() if reading.done() and not reading.cancelled() else None
 
     async def close(self) -> None:
         """What is being read is left."""

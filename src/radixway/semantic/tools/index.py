@@ -71,7 +71,8 @@ class ToolIndex:
         self._clauses = np.concatenate([profile.clauses for profile in profiles])
         counts = [len(profile.clauses) for profile in profiles]
         self._first_clause = np.cumsum([0, *counts[:-1]])
-        nothing = np.full_like(profiles[0].description, np.nan)
+        self._without = np.array([profile.examples is None for profile in profiles])
+        nothing = np.zeros_like(profiles[0].description)
         self._examples = np.stack(
             [nothing if profile.examples is None else profile.examples for profile in profiles]
         )
@@ -94,9 +95,8 @@ class ToolIndex:
         description = (self._descriptions @ vector).astype(np.float64)
         clause = np.maximum.reduceat(self._clauses @ vector, self._first_clause)
         own = (description + NAME * (self._names @ vector) + CLAUSE * clause) / (1 + NAME + CLAUSE)
-        examples = (self._examples @ vector).astype(np.float64)
-        without = np.isnan(examples)
-        dense = np.where(without, own, (1 - EXAMPLES) * own + EXAMPLES * examples)
+        examples = np.where(self._without, np.nan, self._examples @ vector)
+        dense = np.where(self._without, own, (1 - EXAMPLES) * own + EXAMPLES * examples)
         words = self._lexical.scores(words_of(text))
         return Scores(
             total=(1 - WORDS) * dense + WORDS * words,
