@@ -100,7 +100,7 @@ class Understanding:
         if self._section is None:
             return []
         return [
-            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint), pools=(endpoint.name,))
+            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint))
             for endpoint in self._section.vllm_endpoints
         ]
 
@@ -122,9 +122,10 @@ class Understanding:
     def _build_cache(self) -> CacheRoom | None:
         if not self._caching.enabled or self.encoders is None:
             return None
-        from radixway.semantic_cache import build_semantic_cache, embed_with
+        from radixway.semantic_cache import build_semantic_cache, embed_with, verify_with
 
-        return build_semantic_cache(self._caching, embed_with(self.encoders), self._metrics)
+        encoders = self.encoders
+        return build_semantic_cache(self._caching, embed_with(encoders), self._metrics, verify_with(encoders))
 
     def _build_semantic(self, states: ModelStates) -> SemanticRoom | None:
         if self._section is None or self._config.semantic is None or self.encoders is None:

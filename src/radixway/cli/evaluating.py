@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from radixway.cli.evaluating_cache import cache
 from radixway.cli.evaluating_domain import domain
 from radixway.cli.evaluating_routing import routing
 from radixway.cli.evaluating_tools import tools
 
 eval_app = typer.Typer(help="How good the parts are, on labelled data.", no_args_is_help=True)
 eval_app.command()(domain)
+eval_app.command()(cache)
 eval_app.command()(routing)
 eval_app.command()(tools)

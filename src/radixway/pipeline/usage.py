@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import msgspec
 
 from radixway.pipeline.reply import Chunks
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Used:
     """Tokens of one request."""
 
@@ -37,19 +37,16 @@ class Used:
         )
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0)] | None
-
-
 class _Details(msgspec.Struct):
-    cached_tokens: _Count = None
+    cached_tokens: int | None = None
 
 
 class _Counts(msgspec.Struct):
     """OpenAI's `usage`, SGLang's `meta_info`."""
 
-    prompt_tokens: _Count = None
-    completion_tokens: _Count = None
-    cached_tokens: _Count = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -90,7 +87,7 @@ def _counted(answer: _Answer) -> Used | None:
         return None
     details = counts.prompt_tokens_details
     cached = counts.cached_tokens if details is None else details.cached_tokens
-    return Used(counts.prompt_tokens or 0, counts.completion_tokens, cached or 0)
+    return Used(max(counts.prompt_tokens or 0, 0), max(counts.completion_tokens, 0), max(cached or 0, 0))
 
 
 class Metered(Chunks):

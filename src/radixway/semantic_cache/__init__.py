@@ -4,14 +4,14 @@ Scoped by who asks what of which model; a verifier stands behind every match of 
 """
 
 from radixway.semantic_cache.build import build_semantic_cache
-from radixway.semantic_cache.cache import AnswerCache, CannotEmbed, exact_of
-from radixway.semantic_cache.embedding import embed_with
+from radixway.semantic_cache.cache import AnswerCache, CannotEmbed, exact_of, least_similarity
+from radixway.semantic_cache.embedding import embed_with, verify_with
 from radixway.semantic_cache.entry import Entry, Filter
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
 from radixway.semantic_cache.running import CacheRoom
 from radixway.semantic_cache.store import Store, StoreFailed
-from radixway.semantic_cache.verifier import Verdict, verify
+from radixway.semantic_cache.verifier import Verdict, Verify, verify
 from radixway.semantic_cache.warm_up import Known
 
 __all__ = [
@@ -26,8 +26,11 @@ __all__ = [
     "Store",
     "StoreFailed",
     "Verdict",
+    "Verify",
     "build_semantic_cache",
     "embed_with",
     "exact_of",
+    "least_similarity",
     "verify",
+    "verify_with",
 ]

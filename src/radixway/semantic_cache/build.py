@@ -10,11 +10,16 @@ from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
 from radixway.semantic_cache.running import CacheRoom
 from radixway.semantic_cache.store import Store
+from radixway.semantic_cache.verifier import Verify, verify_blind
 from radixway.telemetry import Metrics
 
 
-def build_semantic_cache(config: SemanticCacheSection, embed: Embed, metrics: Metrics) -> CacheRoom:
+def build_semantic_cache(
+    config: SemanticCacheSection, embed: Embed, metrics: Metrics, verifier: Verify = verify_blind
+) -> CacheRoom:
     """The middleware over the configured store, and all that stands behind it.
+
+    `verifier`: what judges matches of the vectors that `embed` makes.
 
     Raises:
         ConfigError: the store or the encryption needs a package that is not installed.
@@ -42,7 +47,7 @@ def build_semantic_cache(config: SemanticCacheSection, embed: Embed, metrics: Me
         "backend",
         lambda: [(config.backend, len(memory))],
     )
-    middleware = SemanticCache(AnswerCache(config, store, embed, counts))
+    middleware = SemanticCache(AnswerCache(config, store, embed, counts, verifier=verifier))
     return CacheRoom(middleware, memory, behind)
 
 

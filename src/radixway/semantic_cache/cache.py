@@ -15,7 +15,7 @@ from radixway.semantic_cache.entry import Entry, Filter, Match, Vector
 from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
 from radixway.semantic_cache.scope import Question, digest, normalise
 from radixway.semantic_cache.store import Store
-from radixway.semantic_cache.verifier import Verify, verify
+from radixway.semantic_cache.verifier import Verify, verify_blind
 
 Embed = Callable[[str], Awaitable[Vector]]
 """A text's vector, unit length. Raises CannotEmbed."""
@@ -50,15 +50,15 @@ class AnswerCache:
         embed: Embed,
         counts: Counts,
         *,
-        verifier: Verify = verify,
+        verifier: Verify = verify_blind,
         clock: Callable[[], float] = time,
     ) -> None:
-        """`clock`: seconds since 1970."""
+        """`verifier`: by default the one that asks nothing of the encoder. `clock`: seconds since 1970."""
         self.config = config
         self.store = store
         self.counts = counts
         self._embed = embed
-        self._verify = verifier
+        self.verify = verifier
         self._clock = clock
         self._told_apart: dict[tuple[str, str], None] = {}
 
@@ -141,7 +141,7 @@ class AnswerCache:
         vector = await self._vector(question.text)
         if vector is None:
             return Found("encoder")
-        least = self._least_similarity(question.text, least)
+        least = least_similarity(self.config, question.text, least)
         refused = None
         if least < 1:
             near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
@@ -158,19 +158,13 @@ class AnswerCache:
             self.counts.refused(refused)
         return Found("miss", None, vector, refused)
 
-    def _least_similarity(self, text: str, least: float) -> float:
-        """Cosines of characters are another measure than the encoder's, with a threshold of its own."""
-        if least < 1 and is_by_characters(text):
-            return max(least + self.config.ngram_threshold - self.config.similarity_threshold, 0.0)
-        return least
-
     def _tells_apart(self, question: Question, match: Match) -> str | None:
         pair = (question.exact, match.entry.exact)
         if pair in self._told_apart or pair[::-1] in self._told_apart:
             return "reported"
         if not self.config.verify:
             return None
-        verdict = self._verify(question.text, match.entry.question, match.similarity)
+        verdict = self.verify(question.text, match.entry.question, match.similarity)
         return None if verdict.same else verdict.reason
 
     async def _vector(self, text: str) -> Vector | None:
@@ -186,6 +180,13 @@ class AnswerCache:
         self._told_apart[one, other] = None
         while len(self._told_apart) > _MOST_TOLD_APART:
             del self._told_apart[next(iter(self._told_apart))]
+
+
+def least_similarity(config: SemanticCacheSection, text: str, least: float) -> float:
+    """What `least` means for a text: cosines of characters are another measure than the encoder's."""
+    if least < 1 and is_by_characters(text):
+        return max(least + config.ngram_threshold - config.similarity_threshold, 0.0)
+    return least
 
 
 def exact_of(text: str) -> str:

@@ -1,10 +1,11 @@
-"""Vectors for the cache, from the encoder that everything shares."""
+"""Vectors for the cache, from the encoder that everything shares, and the verifier that knows it."""
 
 from __future__ import annotations
 
 from radixway.encoders import EncoderError, EncoderService
 from radixway.semantic_cache.cache import CannotEmbed, Embed
 from radixway.semantic_cache.entry import Vector
+from radixway.semantic_cache.verifier import Verdict, Verify, bundled_head, verify, verify_blind
 
 
 def embed_with(service: EncoderService) -> Embed:
@@ -17,3 +18,15 @@ def embed_with(service: EncoderService) -> Embed:
             raise CannotEmbed(str(error)) from None
 
     return embed
+
+
+def verify_with(service: EncoderService) -> Verify:
+    """The verifier for cosines of `service`: where another model runs than its head was trained with, it
+    judges by the words alone. Raises EncoderError where the head cannot be read."""
+    trained_with = bundled_head().weights
+
+    def judge(one: str, other: str, cosine: float) -> Verdict:
+        known = service.encoder is None or service.encoder.weights == trained_with
+        return verify(one, other, cosine) if known else verify_blind(one, other, cosine)
+
+    return judge

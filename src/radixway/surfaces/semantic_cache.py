@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError
-from radixway.semantic_cache import CacheRoom, Filter, Known, exact_of, verify
+from radixway.semantic_cache import CacheRoom, Filter, Known, exact_of
 from radixway.surfaces.access import AdminAccess
 from radixway.telemetry import JournalBook
 from radixway.web import read_json
@@ -116,8 +116,13 @@ def cache_routes(room: CacheRoom, book: JournalBook, access: AdminAccess) -> API
         similarity = await room.cache.similarity(asked.one, asked.other)
         if similarity is None:
             raise GatewayError("the encoder cannot read them now", status=503, code="encoder_unavailable")
-        verdict = verify(asked.one, asked.other, similarity)
-        return {"similarity": similarity, "same": verdict.same, "reason": verdict.reason}
+        verdict = room.cache.verify(asked.one, asked.other, similarity)
+        return {
+            "similarity": similarity,
+            "same": verdict.same,
+            "reason": verdict.reason,
+            "likelihood": round(verdict.likelihood, 4),
+        }
 
     async def removed(which: Filter) -> dict[str, Any]:
         count = await room.cache.purge(which)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -20,8 +19,3 @@ class Tool:
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     """Queries that want it."""
-
-
-def size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
-    """How many bytes they are together."""
-    return sum(len(memoryview(definition)) for definition in definitions)

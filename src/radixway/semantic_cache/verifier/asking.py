@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from radixway.semantic_cache.verifier.text import Text
 
@@ -28,6 +29,8 @@ _TASK = re.compile(
     r"recommend|suggest|give|show|find|name|design|play|stop|open|close|turn|set|cancel|delete|add|remove|remind|book|"
     r"order|call|send|buy|check|change|update|repeat|spell|continue|shorten|expand|simplify|proofread|outline|review)\b"
 )
+NARROW = frozenset({"time", "place", "person", "reason", "quantity", "duration", "distance"})
+"""Kinds that ask for one particular thing."""
 _TELLING = frozenset({"describe", "explain", "define", "give", "show", "name", "find", "list", "calculate", "compute",
                       "solve", "check", "compare"})  # fmt: skip
 """Tasks that ask for what a question with `what` or `how` asks for too."""
@@ -52,9 +55,21 @@ def differ(one: Text, other: Text) -> bool:
     return _ought(one) != _ought(other) and bool(_strict_tasks(one) or "whether" in mine | theirs)
 
 
+def opposed(one: Text, other: Text) -> bool:
+    """Whether one text asks for one particular thing and the other for another: when, and where."""
+    mine, theirs = kinds(one), kinds(other)
+    if not (mine <= NARROW and theirs <= NARROW) or mine & theirs:
+        return False
+    return not any(frozenset((a, b)) in _COMPATIBLE for a in mine for b in theirs)
+
+
 def kinds(text: Text) -> frozenset[str]:
     """What is asked for, by the words that ask; several where it could be either."""
-    lower = " ".join(text.words)
+    return _kinds(" ".join(text.words))
+
+
+@lru_cache(maxsize=4096)
+def _kinds(lower: str) -> frozenset[str]:
     task = _TASK.match(lower)
     if task:
         return frozenset({"telling" if task.group(1) in _TELLING else "task"})

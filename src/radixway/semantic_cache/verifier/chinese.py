@@ -31,16 +31,19 @@ _FILLER = re.compile(
 _ASKING = (
     ("why", "为什么|为何|为啥|原因"), ("when", "什么时候|何时|哪年|哪一年|几点|几号|哪天|时间"), ("who", "谁|哪位|什么人"),
     ("where", "哪里|哪儿|何处|在哪"), ("count", "多少|几个|几[种位本只次天年]|多[大长远高重久深快]"),
-    ("how", "怎么|怎样|如何|咋|办法|方法|步骤"), ("whether", "吗|是不是|能不能|是否|可不可以|有没有|会不会|要不要|对不对|行不行"),
+    ("how", "怎么|怎样|如何|咋|办法|方法|步骤"), ("whether", r"吗|是否|可不可以|有没有|(.)不\1"),
     ("what", "什么|哪"),
 )  # fmt: skip
+_WHAT_IS = re.compile(r"(?:等于|是)多少(?=\W|$)")
+"""Asks for a value, as `what is` does."""
 _COMPATIBLE = {frozenset(pair) for pair in (("what", "where"), ("what", "who"), ("what", "when"), ("what", "why"),
                                             ("what", "count"), ("how", "what"), ("what", "none"), ("how", "none"),
                                             ("count", "none"), ("where", "none"), ("who", "none"), ("when", "none"))}  # fmt: skip
 _NEGATION = re.compile(
     "不(?!同|错|管|仅|但|过|断|久|少)|没有|没|无(?!论|线|人机)|未(?!来)|别(?=[^的墅名人])|非(?=[^常洲])|勿|禁止|避免|除了"
 )
-_WHETHER_NOT = re.compile("是不是|能不能|可不可以|有没有|会不会|要不要|对不对|行不行|(.)不\\1")
+_WHETHER_NOT = re.compile("可不可以|有没有|不小心|(.)[不没]\\1")
+"""What asks whether; and what denies nothing for all its looks."""
 _OPPOSITES = tuple(
     pair.split("/")
     for pair in (
@@ -55,14 +58,13 @@ _OPPOSITES = tuple(
         "中位数/平均数 栈/队列 线程/进程 公里/英里 千米/英里 米/英尺 千克/磅 公斤/磅 公斤/斤 摄氏/华氏 美元/欧元 美元/人民币 人民币/日元 "
         "早餐/晚餐 早餐/午餐 午餐/晚餐 茶/咖啡 猫/狗 英语/法语 英语/汉语 英语/日语 法语/德语 苹果/安卓 猫粮/狗粮 单数/复数 名词/动词 "
         "短期/长期 主动/被动 手动/自动 有线/无线 公历/农历 阳历/阴历 胜/负 赢/输 生的/熟的 入职/离职 升级/降级 添加/删除 建立/删除 保存/删除 "
-        "第一/第二 第一/最后 第一次/最后一次 微信/支付宝 北京/上海"
+        "读取/写入 读/写 第一/第二 第一/最后 第一次/最后一次 微信/支付宝 北京/上海"
     ).split()
 )
-_LEAST_ALIKE = 0.74
 _NUMERALS = {c: v for v, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?|[零一二三四五六七八九两十百千万亿〇]+")
 _NOT_NUMBERS = re.compile(
-    "一下|一般|一样|一起|一些|一点|一直|一定|一个|万一|统一|唯一|第一次|千万|三明治|四川|八卦|九寨|百度|万能|一种|哪一|一步一步|一步步|逐一|一模一样|一一"
+    "一下|一般|一样|一起|一些|一点|一直|一定|一个|万一|统一|唯一|第一次|千万|三明治|四川|八卦|九寨|百度|万能|一种|哪一|一步一步|一步步|逐一|一模一样|一一|一共|二手|零基础|一[封首篇位条次张段份名句只台]"
 )
 _DIRECTION = re.compile(
     "从(.+?)(?:到|去|至|飞|往|开往|转|换|翻译成|变成|转换成|转成)(.+?)(?:[的要怎多有需?？,，。]|$)|(.+?)(?:比|打败|转成|转换成|转换为|换成|换算成|翻译成|兑换?)(.+?)(?:[的要怎多有需高大好快?？,，。]|$)"
@@ -125,8 +127,6 @@ def reason_apart(one: str, other: str) -> str | None:
         return "direction"
     if sorted(re.findall(r"[a-z][a-z0-9+#._-]*", mine)) != sorted(re.findall(r"[a-z][a-z0-9+#._-]*", theirs)):
         return "names"
-    if _asks_apart(mine, theirs):
-        return "asking"
     return None
 
 
@@ -168,30 +168,12 @@ def _differ_by_a_swap(one: str, other: str) -> bool:
     return one != other and not any(one[at:] + one[:at] == other for at in range(len(one)))
 
 
-def _asks_apart(one: str, other: str) -> bool:
-    mine, theirs = _asks(one), _asks(other)
-    return mine != theirs and frozenset((mine, theirs)) not in _COMPATIBLE
+def asks_apart(kind: str, other: str) -> bool:
+    """Whether one thing that is asked for is plainly not the other."""
+    return kind != other and frozenset((kind, other)) not in _COMPATIBLE
 
 
-def _asks(text: str) -> str:
+def asks(text: str) -> str:
+    """What is asked for, by the words that ask; `none` where there are none."""
+    text = _WHAT_IS.sub("什么", text)
     return next((kind for kind, words in _ASKING if re.search(words, text)), "none")
-
-
-def content_alike(one: str, other: str) -> bool:
-    """Whether hardly any content is in only one of the texts: pairs of characters, by Dice's measure.
-
-    Two characters are a word, so as many that only one text has are content of its own, in texts of up to 20.
-    """
-    mine, theirs = content_of(one), content_of(other)
-    allowed = max(1.0, 0.1 * min(len(mine), len(theirs)))
-    if len(set(mine) - set(theirs)) > allowed or len(set(theirs) - set(mine)) > allowed:
-        return False
-    return _dice(_grams(mine), _grams(theirs)) >= _LEAST_ALIKE
-
-
-def _grams(text: str) -> set[str]:
-    return {*text, *(text[at : at + 2] for at in range(len(text) - 1))}
-
-
-def _dice(one: set[str], other: set[str]) -> float:
-    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 1.0

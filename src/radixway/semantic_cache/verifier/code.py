@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from radixway.semantic_cache.verifier.text import Text
 
@@ -31,6 +32,7 @@ def differ(one: Text, other: Text) -> bool:
     return _identifiers(one.raw) != _identifiers(other.raw)
 
 
-def _identifiers(raw: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _identifiers(raw: str) -> frozenset[str]:
     found = {_SPACES.sub("", match.group()).strip("`(") for match in _IDENTIFIER.finditer(raw)}
-    return {name for name in found if name and name.lower() not in _NOT_CODE}
+    return frozenset(name for name in found if name and name.lower() not in _NOT_CODE)

@@ -152,6 +152,59 @@ _SAME = """
     alive live life living
 """
 
+_DEMONYMS = """
+    germany german germans
+    france french
+    spain spanish spaniards
+    italy italian italians
+    portugal portuguese
+    britain british
+    england english
+    ireland irish
+    scotland scottish
+    netherlands dutch
+    belgium belgian
+    switzerland swiss
+    austria austrian
+    sweden swedish
+    norway norwegian
+    denmark danish
+    finland finnish
+    poland polish
+    greece greek greeks
+    turkey turkish
+    russia russian russians
+    ukraine ukrainian
+    china chinese
+    japan japanese
+    korea korean koreans
+    india indian indians
+    pakistan pakistani
+    bangladesh bangladeshi
+    thailand thai
+    vietnam vietnamese
+    indonesia indonesian
+    philippines filipino
+    australia australian australians
+    canada canadian canadians
+    america american americans
+    mexico mexican mexicans
+    brazil brazilian
+    argentina argentine argentinian
+    chile chilean
+    egypt egyptian
+    nigeria nigerian
+    kenya kenyan
+    israel israeli
+    iran iranian
+    iraq iraqi
+    rome roman romans
+    europe european europeans
+    africa african africans
+    asia asian asians
+"""
+"""Places and what is of them. As languages they stay what they are (`names.LANGUAGES`)."""
+
 _OPPOSITES = """
     on off
     up down
@@ -526,10 +579,9 @@ ALIASES = tuple(
 
 
 def _name_of_each() -> dict[str, str]:
-    """By word and by stem, the stem of the first word of its line in `_SAME`."""
+    """By word and by stem, the stem of the first word of its line in `_SAME` or `_DEMONYMS`."""
     names: dict[str, str] = {}
-    for line in _SAME.strip().splitlines():
-        words = line.split()
+    for words in filter(None, map(str.split, (_SAME + _DEMONYMS).splitlines())):
         name = names.get(words[0], bare(words[0]))
         for word in words:
             names.setdefault(word, name)

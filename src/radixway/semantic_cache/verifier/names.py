@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
+from radixway.semantic_cache.verifier.lexicon import SYNONYMS
 from radixway.semantic_cache.verifier.rest import spelt_alike
 from radixway.semantic_cache.verifier.stems import bare
 from radixway.semantic_cache.verifier.text import Text
@@ -33,8 +35,16 @@ LANGUAGES = frozenset(
 
 
 def differ(one: Text, other: Text) -> bool:
-    """Whether one text names somebody or something that the other does not."""
-    return _missing(one, other) or _missing(other, one) or _languages(one) != _languages(other)
+    """Whether each text names somebody or something that the other does not: one stands for another."""
+    mine, theirs = _languages(one), _languages(other)
+    places = {*one.words, *other.words}
+    apart = {name for name in mine ^ theirs if SYNONYMS.get(name) not in places}
+    return bool(apart) or (_missing(one, other) and _missing(other, one))
+
+
+def more(one: Text, other: Text) -> bool:
+    """Whether one text has a name that the other has not, be it in place of one or not."""
+    return _missing(one, other) or _missing(other, one)
 
 
 def _languages(text: Text) -> frozenset[str]:
@@ -66,11 +76,12 @@ def _missing(one: Text, other: Text) -> bool:
     return False
 
 
-def _names(raw: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _names(raw: str) -> tuple[str, ...]:
     """Capitalised words that do not only stand at the beginning of a sentence."""
     letters = [c for c in raw if c.isalpha()]
     if sum(map(str.isupper, letters)) > 0.6 * len(letters):
-        return []  # everything is in capitals
+        return ()  # everything is in capitals
     found = []
     for pattern, name in _COUNTRIES:
         raw = pattern.sub(name, raw)
@@ -82,7 +93,7 @@ def _names(raw: str) -> list[str]:
         if starts and not (name.isupper() and len(name) > 1):
             continue
         found += [part for part in re.split(r"[-’']", name) if len(part) > 1 or name.isupper()]
-    return found
+    return tuple(found)
 
 
 def _stems_of(text: Text, lower: str) -> list[str]:

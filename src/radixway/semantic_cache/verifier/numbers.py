@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from radixway.semantic_cache.verifier.text import Text
 
@@ -74,7 +75,8 @@ def differ(one: Text, other: Text) -> bool:
     return _units(one) != _units(other)
 
 
-def _values(raw: str) -> list[float]:
+@lru_cache(maxsize=4096)
+def _values(raw: str) -> tuple[float, ...]:
     """Every number, in order. `one` and `first` are not among them: they are more often no quantity."""
     text = _JOINED.sub(" ", raw.lower())
     values = _roman(raw)
@@ -99,13 +101,14 @@ def _values(raw: str) -> list[float]:
             last = ""
             continue
         last = "tens" if token in _TENS else "number"
-    return values
+    return tuple(values)
 
 
-def _operators(raw: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _operators(raw: str) -> tuple[str, ...]:
     """What is computed, in any spelling; only where it stands between operands of a formula."""
     found = (match.group(1) or match.group(2) for match in _OPERATOR.finditer(raw.lower()))
-    return sorted(_SPELLINGS.get(name.strip(), name.strip()) for name in found)
+    return tuple(sorted(_SPELLINGS.get(name.strip(), name.strip()) for name in found))
 
 
 def _roman(raw: str) -> list[float]:
@@ -125,7 +128,7 @@ def _is_sign(text: str, at: int) -> bool:
 
 
 def _units(text: Text) -> set[str]:
-    words = [part for word in text.words for part in _JOINED.sub(" ", word).split()]
+    words = [part for word in text.words for part in _JOINED.sub(" ", word.replace("-", " ")).split()]
     found = set()
     for at, word in enumerate(words):
         unit = _UNITS.get(word)

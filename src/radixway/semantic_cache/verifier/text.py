@@ -45,6 +45,8 @@ class Text:
     """One for each word, synonyms and aliases as one."""
     content: tuple[str, ...]
     """Those stems that are not filler, in order."""
+    content_words: tuple[str, ...]
+    """The words of `content`."""
 
 
 @lru_cache(maxsize=4096)
@@ -59,8 +61,10 @@ def read(raw: str) -> Text:
         lower = alias.sub(name, lower)
     words = tuple(_WORD.findall(lower))
     stems = tuple(stem(word) for word in words)
-    content = tuple(s for word, s in zip(words, stems, strict=True) if word not in FILLER and s not in FILLER)
-    return Text(raw, words, stems, content)
+    content = [
+        (s, word) for word, s in zip(words, stems, strict=True) if word not in FILLER and s not in FILLER
+    ]
+    return Text(raw, words, stems, tuple(s for s, _ in content), tuple(word for _, word in content))
 
 
 @lru_cache(maxsize=16384)

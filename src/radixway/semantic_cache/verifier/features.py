@@ -1,0 +1,156 @@
+"""A pair of English questions as numbers, for the head that weighs them. Symmetric in the two."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from radixway.semantic_cache.verifier import asking, frame, names
+from radixway.semantic_cache.verifier.rest import rest_of, spelt_alike
+from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.words import Floats, Words
+
+NAMES = (
+    "cosine",
+    "shared",  # share of the content, by rarity, that both have
+    "left_most",  # content without counterpart: on the side that has more of it,
+    "left_least",  # on the other,
+    "left_word",  # and the one word of it that tells most
+    "nearest_least",  # how near the counterpart of the worst matched word is
+    "words_most",  # words that only one text has, on the side that has more of them,
+    "words_least",  # and on the other
+    "pieces",  # Dice's measure of pieces of three characters
+    "pairs",  # of pairs of neighbouring content words
+    "asks_apart",
+    "asks_alike",
+    "replaced",  # one content word stands for another in the same frame
+    "length_ratio",
+    "content_least",
+    "first_alike",  # of the first content words, mostly the verb
+    "last_alike",  # of the last ones, mostly what it is about
+    "person_apart",
+    "tense_apart",
+    "grammar_apart",  # function words that only one of them has
+    "asks_narrower",  # one asks when, where, who, why or how much, the other what
+    "replaced_unlike",  # how little the two words of `replaced` have in common
+    "unmatched",  # share of the content that only one has, words counted alike
+    "named_apart",  # one has a name that the other has not
+    "nothing_left",  # the content is the same
+)
+_PERSONS = {
+    "i": 1, "me": 1, "my": 1, "mine": 1, "myself": 1, "we": 1, "us": 1, "our": 1, "one": 1, "you": 1, "your": 1,
+    "he": 2, "him": 2, "his": 2, "she": 3, "her": 3, "they": 4, "them": 4, "their": 4, "someone": 5, "somebody": 5,
+    "anyone": 1, "people": 1,
+}  # fmt: skip
+_TENSES = {"will": 1, "going": 1, "would": 2, "did": 3, "was": 3, "were": 3, "had": 3}
+_GRAMMAR = frozenset(
+    "in on at for with about into by from to of as if than but only after before while during without and or".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What is left of two texts' content when what both have is taken away."""
+
+    shared: float
+    mine: tuple[tuple[str, float], ...]
+    """Words and what they tell, less as far as the other text has something near; the other way round below."""
+    theirs: tuple[tuple[str, float], ...]
+    nearest: float
+    """Cosine of the worst matched word and its counterpart; 1 where nothing is left."""
+
+
+def features(one: Text, other: Text, cosine: float, words: Words) -> Floats:
+    """[len(NAMES)]"""
+    left = remainder(one, other, words)
+    mine, theirs = sum(w for _, w in left.mine), sum(w for _, w in left.theirs)
+    counts = sorted((len(left.mine), len(left.theirs)))
+    sizes = sorted((len(one.words), len(other.words)))
+    kinds, others = asking.kinds(one), asking.kinds(other)
+    total = 2 * left.shared + mine + theirs
+    replaced = frame.differ(one, other)
+    return np.array(
+        [
+            cosine,
+            2 * left.shared / total if total else 1.0,
+            max(mine, theirs),
+            min(mine, theirs),
+            max((w for _, w in (*left.mine, *left.theirs)), default=0.0),
+            left.nearest,
+            counts[1],
+            counts[0],
+            _dice(_pieces(one), _pieces(other)),
+            _dice(set(pairwise(one.content)), set(pairwise(other.content))),
+            asking.differ(one, other),
+            kinds == others,
+            replaced,
+            sizes[0] / max(sizes[1], 1),
+            min(len(one.content), len(other.content)),
+            _alike_at(one, other, 0, words),
+            _alike_at(one, other, -1, words),
+            _marks(one, _PERSONS) != _marks(other, _PERSONS),
+            _marks(one, _TENSES) != _marks(other, _TENSES),
+            len((_GRAMMAR & set(one.words)) ^ (_GRAMMAR & set(other.words))),
+            bool(kinds != others and (kinds | others) & asking.NARROW and (kinds ^ others) & asking.NARROW),
+            (1 - left.nearest) * replaced,
+            rest_of(one, other).unmatched,
+            names.more(one, other),
+            not (left.mine or left.theirs),
+        ],
+        np.float32,
+    )
+
+
+def remainder(one: Text, other: Text, words: Words) -> Remainder:
+    """Content by stems; what is spelt alike is the same, what means alike counts in part."""
+    mine = dict(zip(one.content, one.content_words, strict=True))
+    theirs = dict(zip(other.content, other.content_words, strict=True))
+    only_mine = {
+        s: w for s, w in mine.items() if s not in theirs and not any(spelt_alike(s, t) for t in theirs)
+    }
+    only_theirs = {
+        s: w for s, w in theirs.items() if s not in mine and not any(spelt_alike(s, t) for t in mine)
+    }
+    shared = sum(words.rarity(w) for s, w in mine.items() if s not in only_mine)
+    if not only_mine and not only_theirs:
+        return Remainder(shared, (), (), 1.0)
+    nearest_mine = _nearest(list(only_mine.values()), list(theirs.values()), words)
+    nearest_theirs = _nearest(list(only_theirs.values()), list(mine.values()), words)
+    return Remainder(
+        shared,
+        tuple((w, words.rarity(w) * (1 - near)) for w, near in nearest_mine),
+        tuple((w, words.rarity(w) * (1 - near)) for w, near in nearest_theirs),
+        min(near for _, near in nearest_mine + nearest_theirs),
+    )
+
+
+def _nearest(left: list[str], among: list[str], words: Words) -> list[tuple[str, float]]:
+    if not left:
+        return []
+    if not among:
+        return [(word, 0.0) for word in left]
+    return list(zip(left, words.alike(left, among).max(axis=1).tolist(), strict=True))
+
+
+def _alike_at(one: Text, other: Text, at: int, words: Words) -> float:
+    if not (one.content and other.content):
+        return float(one.content == other.content)
+    if one.content[at] == other.content[at]:
+        return 1.0
+    return float(words.alike([one.content_words[at]], [other.content_words[at]])[0, 0])
+
+
+def _marks(text: Text, marks: dict[str, int]) -> set[int]:
+    return {marks[word] for word in text.words if word in marks}
+
+
+def _pieces(text: Text) -> set[str]:
+    joined = " " + " ".join(text.words) + " "
+    return {joined[at : at + 3] for at in range(len(joined) - 2)}
+
+
+def _dice(one: AbstractSet[object], other: AbstractSet[object]) -> float:
+    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 1.0

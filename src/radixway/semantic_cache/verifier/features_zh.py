@@ -1,0 +1,82 @@
+"""A pair of Chinese questions as numbers, for the head that weighs them. Symmetric in the two."""
+
+from __future__ import annotations
+
+from difflib import Match, SequenceMatcher
+
+import numpy as np
+
+from radixway.semantic_cache.verifier import chinese
+from radixway.semantic_cache.verifier.words import Floats, Words
+
+NAMES = (
+    "cosine",  # of hashed characters and pairs
+    "characters",  # Dice's measure of characters, by rarity
+    "pairs",  # of pairs of neighbouring characters
+    "left_most",  # characters that only one text has, by rarity: on the side that has more of them
+    "left_least",  # and on the other
+    "longest",  # share of the longest run that both have in the shorter text
+    "in_order",  # share of matching runs in both
+    "asks_apart",
+    "asks_narrower",  # one asks why, when, how or how many, the other what
+    "length_ratio",
+    "length_least",
+    "nothing_left",  # both have the same characters
+    "replaced",  # one word stands for another in the same frame
+)
+
+
+_NARROW = frozenset(("why", "when", "how", "count"))
+_LONGEST_WORD = 4
+"""Characters of a word that is replaced."""
+
+
+def features(one: str, other: str, cosine: float, words: Words) -> Floats:
+    """[len(NAMES)]"""
+    mine, theirs = chinese.content_of(one), chinese.content_of(other)
+    mine, theirs = min(mine, theirs), max(mine, theirs)  # matching runs depend on which comes first
+    left = sorted(_weight(set(a) - set(b), words) for a, b in ((mine, theirs), (theirs, mine)))
+    shared = _weight(set(mine) & set(theirs), words)
+    runs = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+    sizes = sorted((len(mine), len(theirs)))
+    pairs, others = _pairs(mine), _pairs(theirs)
+    asks, asked = chinese.asks(one), chinese.asks(other)
+    return np.array(
+        [
+            cosine,
+            2 * shared / max(2 * shared + sum(left), 1e-9),
+            2 * len(pairs & others) / max(len(pairs) + len(others), 1),
+            left[1],
+            left[0],
+            max(run.size for run in runs) / max(sizes[0], 1),
+            2 * sum(run.size for run in runs) / max(sum(sizes), 1),
+            chinese.asks_apart(asks, asked),
+            bool({asks, asked} & _NARROW) and asks != asked and not chinese.asks_apart(asks, asked),
+            sizes[0] / max(sizes[1], 1),
+            min(sizes[0], 20),
+            left[1] == 0,
+            _is_replaced(runs, mine, theirs),
+        ],
+        np.float32,
+    )
+
+
+def _is_replaced(runs: list[Match], one: str, other: str) -> bool:
+    """Whether all but one run of characters is the same, in the same order."""
+    at = there = gaps = 0
+    for run in runs:
+        gap, gap_there = run.a - at, run.b - there
+        if gap and gap_there:
+            gaps += 1
+        if bool(gap) != bool(gap_there) or max(gap, gap_there) > _LONGEST_WORD:
+            return False
+        at, there = run.a + run.size, run.b + run.size
+    return gaps == 1 and one != other
+
+
+def _weight(characters: set[str], words: Words) -> float:
+    return sum(words.rarity(character) for character in characters)
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}

@@ -1,0 +1,105 @@
+"""The trained head: what is left when no rule spoke, weighed by logistic regression.
+
+Trained by tools/train_cache_head.py on pairs written for this project and on permitted sets; the weights are
+tied to the encoder whose cosine they read (docs/semantic.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+
+import numpy as np
+
+from radixway.encoders import EncoderError
+from radixway.encoders.heads import Head
+from radixway.semantic_cache.verifier import features, features_zh
+from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.words import Floats, Words
+
+BUNDLED = Path(__file__).parents[2] / "bundled" / "heads" / "cache.npz"
+KIND = "cache"
+SCRIPTS = {"latin": features.NAMES, "blind": features.NAMES[1:], "han": features_zh.NAMES}
+"""Tables of weights and what they read; `blind` does without the encoder's cosine."""
+
+_REASONS = {
+    "asks_apart": "asking", "asks_alike": "asking", "asks_narrower": "asking",
+    "replaced": "frame", "replaced_unlike": "frame",
+    "named_apart": "names", "person_apart": "person", "tense_apart": "tense",
+}  # fmt: skip
+"""What is told where a feature spoke loudest against; of all others it is `content`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One logistic regression. Arrays are [features]."""
+
+    names: tuple[str, ...]
+    weights: Floats
+    usual: Floats
+    """Mean of each feature over pairs with one answer, from which is told what spoke against."""
+    bias: float
+    least: float
+    """Likelihood from which on an answer is given."""
+
+    def likelihood(self, values: Floats) -> float:
+        """That one answer does for both, 0 to 1."""
+        return 1 / (1 + exp(-float(np.clip(values @ self.weights + self.bias, -50, 50))))
+
+    def reason(self, values: Floats) -> str:
+        """What speaks loudest against."""
+        against = self.weights * (values - self.usual)
+        return _REASONS.get(self.names[int(against.argmin())], "content")
+
+
+class PairHead:
+    """The head's tables, and the words they know."""
+
+    def __init__(self, head: Head) -> None:
+        """Raises EncoderError where `head` lacks an array, or was made for other features."""
+        self.weights = head.weights
+        """SHA-256 of the encoder's weights whose cosine it reads."""
+        try:
+            self._tables = {script: _table(head, script, names) for script, names in SCRIPTS.items()}
+            vocabulary = head.arrays["words"].tobytes().decode().split("\n")
+            self.words = Words(
+                {word: at for at, word in enumerate(vocabulary)},
+                head.arrays["vectors"].astype(np.int8, copy=False),
+                head.arrays["rarity"].astype(np.float32),
+            )
+        except (KeyError, ValueError) as error:
+            raise EncoderError(f"the cache's head is not as this version reads it: {error}") from None
+
+    @classmethod
+    def load(cls, path: Path = BUNDLED) -> PairHead:
+        """Raises EncoderError for a file that is no such head, or damaged."""
+        return cls(Head.load(path, kind=KIND))
+
+    def judge(self, one: Text, other: Text, cosine: float | None) -> tuple[float, str]:
+        """Likelihood and reason (`same`, or what speaks against) of an English pair. Without a cosine the
+        words alone are read."""
+        values = features.features(one, other, cosine or 0.0, self.words)
+        return self._say("latin", values) if cosine is not None else self._say("blind", values[1:])
+
+    def judge_chinese(self, one: str, other: str, cosine: float) -> tuple[float, str]:
+        """The same of a Chinese pair; the cosine is that of `ngrams.ngram_vector`."""
+        return self._say("han", features_zh.features(one, other, cosine, self.words))
+
+    def _say(self, script: str, values: Floats) -> tuple[float, str]:
+        table = self._tables[script]
+        likelihood = table.likelihood(values)
+        return likelihood, "same" if likelihood >= table.least else table.reason(values)
+
+
+def _table(head: Head, script: str, names: tuple[str, ...]) -> Table:
+    read = tuple(head.settings[f"{script}_features"])
+    if read != names:
+        raise ValueError(f"{script} was trained on {', '.join(read)}")
+    return Table(
+        names,
+        head.arrays[f"{script}_weights"].astype(np.float32),
+        head.arrays[f"{script}_usual"].astype(np.float32),
+        float(head.settings[f"{script}_bias"]),
+        float(head.settings[f"{script}_least"]),
+    )

@@ -1,0 +1,1 @@
+"""What trains the head of the semantic cache's verifier."""
