@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from scipy import sparse
 
+from domain_head.chinese import ChineseChoices, fit_chinese
 from domain_head.fit import Choices, fit
 from domain_head.groups import near_duplicates
 from domain_head.regression import regress
@@ -23,6 +24,8 @@ from domain_head.rows import (
     fresh_prompts,
     written_prompts,
 )
+from radixway.encoders.heads.chinese import HASHES, hashed_pieces
+from radixway.encoders.heads.ngrams import text_features
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,36 @@ def test_training_twice_gives_the_same_table():
     one, other = (fit(rows, rows, None, Choices(iterations=5)) for _ in range(2))
     assert np.array_equal(one.ngrams, other.ngrams)
     assert np.array_equal(one.temperatures, other.temperatures)
+
+
+CHINESE = [
+    ("求圆的面积", "math"),
+    ("房东不退押金", "law"),
+    ("膝盖疼吃什么药", "health"),
+    ("讲个笑话", "other"),
+]
+
+
+def chinese_rows():
+    return [Row(text, label, "prompts_zh") for text, label in CHINESE]
+
+
+def test_training_the_chinese_table_twice_gives_the_same():
+    one, other = (fit_chinese(chinese_rows(), chinese_rows(), ChineseChoices()) for _ in range(2))
+    assert np.array_equal(one.weights, other.weights)
+    assert one.temperature == other.temperature
+
+
+def test_the_chinese_table_knows_what_it_was_taught_and_pieces_of_it():
+    table = fit_chinese(chinese_rows(), chinese_rows(), ChineseChoices())
+    for text, label in [*CHINESE, ("圆的", "math"), ("房东", "law"), ("膝盖", "health"), ("笑话", "other")]:
+        found = table.probabilities(text_features(text, HASHES))
+        assert LABELS[int(found.argmax())] == label
+
+
+def test_what_few_exam_questions_alone_have_is_no_piece_of_the_table():
+    exams = [Row("椭圆的离心率", "math", "gaokao")]
+    table = fit_chinese(chinese_rows() + exams, chinese_rows(), ChineseChoices())
+    known = set(table.pieces.tolist())
+    assert not known & set(hashed_pieces(text_features("离心率", HASHES))[0].tolist())
+    assert known & set(hashed_pieces(text_features("圆的", HASHES))[0].tolist())

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from domain_head.chinese import ChineseChoices, fit_chinese
 from domain_head.fit import BUCKETS, Choices, fit
 from domain_head.groups import near_duplicates
 from domain_head.rows import (
@@ -42,7 +43,8 @@ from domain_head.states import States, read_states
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, Encoding, load_encoder
 from radixway.encoders.heads import Head
-from radixway.encoders.heads.domain import HAN_FROM, DomainHead, Table
+from radixway.encoders.heads.chinese import ChineseTable
+from radixway.encoders.heads.domain import HAN_ALONE, HAN_FROM, DomainHead, Table
 from radixway.encoders.heads.ngrams import text_features
 from radixway.encoders.heads.scores import Scores, score
 
@@ -75,31 +77,36 @@ def train(
     kept = Head.load(out, kind="domain") if len(scripts) < len(WEIGHTS) else None
     if kept:
         kept.check(encoder)
-    tables: dict[str, Table] = {}
+    tables: dict[str, Table | ChineseTable] = {}
     for script in scripts:
-        chosen = balanced([row for row in weighted(rows, WEIGHTS[script]) if _script(row.text) == script])
-        judges = [row for row in weighted(calibration, CALIBRATION_WEIGHTS) if _script(row.text) == script]
-        texts = [row.text for row in chosen + judges]
-        states = read_states(encoder, texts, kept_states) if script == "latin" else None
+        chosen = balanced([row for row in weighted(rows, WEIGHTS[script]) if _is_read(row, script)])
+        judges = [row for row in weighted(calibration, CALIBRATION_WEIGHTS) if _is_read(row, script)]
         print(f"{script}: {len(chosen)} rows, {count_by(chosen)}", flush=True)
-        tables[script] = fit(chosen, judges, states, Choices())
+        if script == "han":
+            tables[script] = fit_chinese(chosen, judges, ChineseChoices())
+        else:
+            states = read_states(encoder, [row.text for row in chosen + judges], kept_states)
+            tables[script] = fit(chosen, judges, states, Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
     to_head(tables, encoder, rows, kept).save(out)
 
 
-def to_head(tables: dict[str, Table], encoder: Encoder, rows: list[Row], kept: Head | None) -> Head:
+def to_head(
+    tables: dict[str, Table | ChineseTable], encoder: Encoder, rows: list[Row], kept: Head | None
+) -> Head:
     """What is written to the file: `tables`, and of `kept` what belongs to scripts that they lack."""
     arrays = _of_other_scripts(kept.arrays, tables) if kept else {}
+    settings = _of_other_scripts(kept.settings, tables) if kept else {}
     for script, table in tables.items():
+        if isinstance(table, ChineseTable):
+            arrays |= table.arrays()
+            settings["han_temperature"] = table.temperature
+            continue
         parts = {"ngrams": table.ngrams, "scale": table.scale, "rarity": table.rarity, "bias": table.bias}
         arrays |= {f"{script}_{name}": array for name, array in parts.items()}
         if table.states is not None:
             arrays[f"{script}_states"] = table.states
-    settings = _of_other_scripts(kept.settings, tables) if kept else {}
-    settings |= {
-        f"{script}_temperatures": [round(float(each), 4) for each in table.temperatures]
-        for script, table in tables.items()
-    }
+        settings[f"{script}_temperatures"] = [round(float(each), 4) for each in table.temperatures]
     return Head(
         kind="domain",
         labels=LABELS,
@@ -135,7 +142,7 @@ def evaluate(data: Path, kept_states: Path, head: Path, encoder: Encoder) -> dic
     classifier = DomainHead.load(head, encoder)
     figures = {}
     for source, rows in held_out_sets(data).items():
-        latin = [row.text for row in rows if _script(row.text) == "latin"]
+        latin = [row.text for row in rows if text_features(row.text, BUCKETS).han_share < HAN_ALONE]
         states = read_states(encoder, latin, kept_states)
         readings = [classifier.read(row.text, _encoding(row.text, states, encoder.size)) for row in rows]
         figures[source] = score([row.label for row in rows], readings)
@@ -156,7 +163,7 @@ def print_scores(name: str, scores: Scores, confusion: bool) -> None:
             print(f"  {label} taken for: {wrong}")
 
 
-def _of_other_scripts(entries: Mapping[str, Any], tables: dict[str, Table]) -> dict[str, Any]:
+def _of_other_scripts(entries: Mapping[str, Any], tables: Mapping[str, object]) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if name.partition("_")[0] not in tables}
 
 
@@ -174,8 +181,10 @@ def _parted_exams(data: Path) -> list[tuple[Row, str]]:
     return found
 
 
-def _script(text: str) -> str:
-    return "han" if text_features(text, BUCKETS).han_share >= HAN_FROM else "latin"
+def _is_read(row: Row, script: str) -> bool:
+    """Whether the table of `script` is trained on `row`: a Chinese list has words in Latin letters too."""
+    is_chinese = text_features(row.text, BUCKETS).han_share >= HAN_FROM
+    return is_chinese or row.source.endswith("_zh") if script == "han" else not is_chinese
 
 
 def _encoding(text: str, states: States, size: int) -> Encoding:

@@ -84,10 +84,10 @@ def test_a_head_that_lacks_an_array_is_refused():
         DomainHead(dataclasses.replace(head, arrays=arrays))
 
 
-def test_chinese_is_read_by_its_characters_pairs_and_triples():
+def test_chinese_is_read_by_pieces_of_one_to_four_characters():
     features = text_features("费马大定理", 1 << 20)
     assert features.han_share == 1
-    assert int(features.pieces.counts.sum()) == 5 + 4 + 3
+    assert int(features.pieces.counts.sum()) == 5 + 4 + 3 + 2
     assert len(features.words.buckets) == 0
 
 

@@ -1,6 +1,6 @@
 """Which of fourteen domains a text belongs to: an encoder's states and hashed n-grams, into one softmax.
 
-Two tables, chosen by script: MiniLM reads English only, so what knows Chinese are its characters alone.
+Two tables, weighed by script: MiniLM reads English only, so what knows Chinese are its characters alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
+from radixway.encoders.heads.chinese import HASHES, ChineseTable
 from radixway.encoders.heads.head import Head
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
-HAN_FROM = 0.1
-"""Share of Chinese among a text's characters from which the Chinese table reads it."""
+HAN_FROM, HAN_ALONE = 0.1, 0.5
+"""Share of Chinese among a text's characters from which the Chinese table reads it, and reads it alone."""
+OTHER_UNREAD = 0.5
+"""Probability of `other` for what no table can read, like kana or Hangul; the other labels share the rest."""
 
 Columns = NDArray[np.int64]
 
@@ -104,9 +107,11 @@ class DomainHead:
         try:
             self._buckets = int(head.settings["buckets"])
             self._latin = _table(head, "latin", self._buckets)
-            self._han = _table(head, "han", self._buckets)
+            self._chinese = ChineseTable.read(head)
         except KeyError as error:
             raise EncoderError(f"the domain head lacks {error}") from None
+        rest = (1 - OTHER_UNREAD) / (len(self.labels) - 1)
+        self._unread = np.array([OTHER_UNREAD if x == "other" else rest for x in self.labels], np.float32)
 
     @classmethod
     def load(cls, path: Path, encoder: Encoder) -> DomainHead:
@@ -117,12 +122,22 @@ class DomainHead:
 
     def read(self, text: str, encoding: Encoding) -> Reading:
         """The domain of `text`, whose encoding is `encoding`."""
-        features = text_features(text, self._buckets)
-        table = self._han if features.han_share >= HAN_FROM else self._latin
-        shares = [float(each) for each in table.probabilities(table.logits(features, states_of(encoding)))]
+        shares = [float(each) for each in self._probabilities(text, encoding)]
         best = max(range(len(shares)), key=shares.__getitem__)
         entropy = -sum(share * log(share) for share in shares if share > 0) / log(len(shares))
         return Reading(self.labels[best], shares[best], dict(zip(self.labels, shares, strict=True)), entropy)
+
+    def _probabilities(self, text: str, encoding: Encoding) -> Floats:
+        """[labels]: what the tables say, each for the share of the text that is in its script."""
+        features = text_features(text, self._buckets)
+        chinese = min(max((features.han_share - HAN_FROM) / (HAN_ALONE - HAN_FROM), 0.0), 1.0)
+        found = np.zeros(len(self.labels), np.float32)
+        if chinese > 0:
+            found += chinese * self._chinese.probabilities(text_features(text, HASHES))
+        if chinese < 1:
+            logits = self._latin.logits(features, states_of(encoding))
+            found += (1 - chinese) * self._latin.probabilities(logits)
+        return (1 - features.foreign_share) * found + features.foreign_share * self._unread
 
 
 def _table(head: Head, script: str, buckets: int) -> Table:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 LATIN_SIZES = (4,)
 """Characters in a piece of a word, the space before and after it included."""
-HAN_SIZES = (1, 2, 3)
-"""Characters in a piece of Chinese: a word has one to three, and nothing stands between words."""
+HAN_SIZES = (1, 2, 3, 4)
+"""Characters in a piece of Chinese: a word has one to four, and nothing stands between words."""
 
 _HAN = r"\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _RUNS = re.compile(rf"[{_HAN}]+|[^\W{_HAN}]+|[=+*/^<>{{}}\[\]()%$#\\]")
@@ -43,9 +43,11 @@ class TextFeatures:
     words: NGrams
     """Words, and pairs of words."""
     pieces: NGrams
-    """Pieces of words of 3–5 characters, pieces of Chinese of 1–3."""
+    """Pieces of words of 4 characters, pieces of Chinese of 1–4."""
     han_share: float
-    """Of all letters and digits, how many are Chinese: 0 to 1."""
+    """Of all letters and digits, how many are Chinese or Japanese: 0 to 1."""
+    foreign_share: float
+    """Of all letters and digits, how many are neither Latin, Greek nor Chinese: kana, Hangul, Cyrillic …"""
 
 
 def text_features(text: str, buckets: int) -> TextFeatures:
@@ -59,6 +61,7 @@ def text_features(text: str, buckets: int) -> TextFeatures:
         words=_count(_word_hashes(runs), buckets),
         pieces=_count(_piece_hashes(letters, han), buckets),
         han_share=int(np.count_nonzero(han)) / visible,
+        foreign_share=int(np.count_nonzero(_is_foreign(letters))) / visible,
     )
 
 
@@ -77,6 +80,13 @@ def _is_han(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
         (letters >= 0x2E80) & (letters <= 0xFAFF) & ~((letters >= 0xA000) & (letters < 0xF900))
     )
     return han
+
+
+def _is_foreign(letters: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Of letters that `_RUNS` let pass: from Cyrillic on, but radicals and ideographs."""
+    ideographs = _is_han(letters) & ~((letters >= 0x3040) & (letters <= 0x31FF))
+    foreign: NDArray[np.bool_] = (letters >= 0x400) & (letters <= 0xFFFF) & ~ideographs
+    return foreign
 
 
 def _word_hashes(runs: list[str]) -> NDArray[np.uint32]:
