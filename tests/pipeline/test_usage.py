@@ -97,3 +97,18 @@ async def test_a_stream_without_figures_is_estimated_by_its_events_that_bring_te
     assert await metered(empty, delta("a") + delta(said), delta("c"), b"data: [DONE]\n\n") == [
         Used(0, 3, 0, estimated=True)
     ]
+
+
+@pytest.mark.parametrize("texts", range(8))
+async def test_the_estimate_counts_each_text_of_short_and_long_streams_once(texts):
+    role = event(choices=[{"delta": {"role": "assistant", "content": ""}}])
+    pieces = [
+        role,
+        *(delta("word") for _ in range(texts)),
+        event(choices=[{"delta": {}}]),
+        b"data: [DONE]\n\n",
+    ]
+    expected = [Used(0, texts, 0, estimated=True)]
+    assert await metered(*pieces) == expected
+    assert await metered(b"".join(pieces)) == expected
+    assert await metered(b"".join(pieces[:2]), *pieces[2:]) == expected

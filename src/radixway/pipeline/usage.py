@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Self
@@ -58,6 +59,8 @@ class _Answer(msgspec.Struct):
 
 _read = msgspec.json.Decoder(_Answer | list[_Answer]).decode
 
+_LAST_CHUNKS = 3
+"""Figures come in a stream's last event but one, or in every event."""
 _NEEDLE = b'"completion_tokens"'
 _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!")')
 """An event that brings text; engines that stream send one for each token."""
@@ -97,13 +100,17 @@ class Metered(Chunks):
     """
 
     def __init__(self, chunks: Chunks, done: Callable[[Used], None], *, several: bool = False) -> None:
-        """`several`: events of several answers, each with its `index` and figures of its own."""
+        """`several`: there may be events of several answers, each with its `index` and figures of its own."""
         self._chunks = chunks
         self._done: Callable[[Used], None] | None = done
         self._several = several
-        self._events = 0
-        self._latest: dict[int, bytes] = {}
-        """By answer, the last events that held figures."""
+        self._first: bytes | None = None
+        """The first chunk, once it is none of the last."""
+        self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
+        self._between = 0
+        """Events of the chunks between: taken for such that bring text, as looking would cost too much."""
+        self._by_answer: dict[int, bytes] = {}
+        """The last event of each answer that held figures."""
 
     def __aiter__(self) -> Self:
         return self
@@ -127,18 +134,28 @@ class Metered(Chunks):
             done(self._used())
 
     def _note(self, chunk: bytes) -> None:
-        if _NEEDLE not in chunk:
-            self._events += len(_TEXT.findall(chunk))
-        elif self._several:
+        last = self._last
+        if len(last) == _LAST_CHUNKS:
+            if self._first is None:
+                self._first = last[0]
+            else:
+                self._between += last[0].count(b"\n\n") or 1
+        last.append(chunk)
+        if self._several and b'"index"' in chunk and _NEEDLE in chunk:
             for event in _events(chunk):
                 for answer in _answers(event):
-                    self._latest[answer.index] = event
-        else:
-            self._latest[0] = chunk
+                    self._by_answer[answer.index] = event
 
     def _used(self) -> Used:
-        reported = [used for chunk in self._latest.values() if (used := _last_used(chunk)) is not None]
-        return sum(reported, Used()) if reported else Used(0, self._events, 0, True)
+        chunks = self._by_answer.values()
+        reported = [used for chunk in chunks if (used := _last_used(chunk)) is not None]
+        if reported:
+            return sum(reported, Used())
+        for chunk in reversed(self._last):
+            if (used := _last_used(chunk)) is not None:
+                return used
+        texts = sum(len(_TEXT.findall(chunk)) for chunk in (self._first or b"", *self._last))
+        return Used(0, self._between + texts, 0, True)
 
 
 def _last_used(chunk: bytes) -> Used | None:
