@@ -100,7 +100,7 @@ class Understanding:
         if self._section is None:
             return []
         return [
-            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint))
+            WorkerSection(url=endpoint.url, models=self._section.models_at(endpoint), pools=(endpoint.name,))
             for endpoint in self._section.vllm_endpoints
         ]
 

@@ -253,13 +253,14 @@ async def test_a_fallback_is_none_for_a_tenant_that_may_not_use_it():
 
 async def test_a_tenants_requests_go_to_its_pools_alone():
     tenants = with_(acme={"pools": ["gold"]})
-    async with scripted_worker(counting) as gold, scripted_worker(counting) as other:
+    async with scripted_worker(counting) as gold, scripted_worker(counting, models=["m", "big"]) as other:
         workers = [{"url": gold.url, "pools": ["gold", "eu"]}, {"url": other.url, "pools": ["us"]}]
         async with running_gateway(workers=workers, tenants=tenants) as gateway:
             for worker in (gold, other):
                 await gateway.post("/add_worker", {"url": worker.url}, **bearer(ROOT))
             for _ in range(6):
                 assert (await ask(gateway, ACME))[0] == 200
+            assert (await ask(gateway, ACME, model="big"))[0] == 404
             assert not other.requests
             await gateway.post("/remove_worker", {"url": gold.url}, **bearer(ROOT))
             status, body, _ = await ask(gateway, ACME)

@@ -122,7 +122,7 @@ def _pool_table(figures: PoolFigures) -> Printed:
         f"{figures.best_quality:.3f}; some model is right {figures.any_right:.3f}; "
         f"domain head right {figures.domain_accuracy:.3f}"
     )
-    for column in ("chosen by", "right", "gain", "± seeds", "95 %", "active B"):
+    for column in ("chosen by", "right", "gain", "±", "95 %", "B"):
         table.add_column(column, justify="left" if column == "chosen by" else "right", no_wrap=True)
     for name, each in figures.routed.items():
         interval = f"{100 * each.low:+.1f} … {100 * each.high:+.1f}"

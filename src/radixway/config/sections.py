@@ -61,7 +61,7 @@ Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
 Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 Role = Literal["any", "prefill", "decode"]
-PoolName = Annotated[str, Field(min_length=1, max_length=64)]
+PoolName = Annotated[str, Field(min_length=1)]
 
 
 class GatewaySection(Section):

@@ -6,14 +6,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
 from radixway.pipeline.reply import Chunks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Used:
     """Tokens of one request."""
 
@@ -38,16 +38,19 @@ class Used:
         )
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)] | None
+
+
 class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count = None
 
 
 class _Counts(msgspec.Struct):
     """OpenAI's `usage`, SGLang's `meta_info`."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    cached_tokens: _Count = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -90,7 +93,7 @@ def _counted(answer: _Answer) -> Used | None:
         return None
     details = counts.prompt_tokens_details
     cached = counts.cached_tokens if details is None else details.cached_tokens
-    return Used(max(counts.prompt_tokens or 0, 0), max(counts.completion_tokens, 0), max(cached or 0, 0))
+    return Used(counts.prompt_tokens or 0, counts.completion_tokens, cached or 0)
 
 
 class Metered(Chunks):

@@ -52,6 +52,8 @@ class Snapshots:
         self._missing = MissingModels()
         self._current: Snapshot | None = None
         self._lock = asyncio.Lock()
+        self.files_changed = asyncio.Event()
+        """`files` are others than they were; whoever watches them clears it."""
         self._loaded_at = 0.0
         self._error: str | None = None
 
@@ -102,7 +104,9 @@ class Snapshots:
         whole = await asyncio.to_thread(whole_semantic, section)
         snapshot = await take_snapshot(whole, self._encode, self._head, self._profiles)
         self._missing.warn(whole)
-        self._current = snapshot
+        watched, self._current = self.files, snapshot
+        if self.files != watched:
+            self.files_changed.set()
         self._loaded_at, self._error = self._clock(), None
 
     def describe(self) -> dict[str, Any]:
@@ -118,14 +122,14 @@ async def watch(snapshots: Snapshots) -> None:
     from watchfiles import awatch
 
     while True:
-        files = snapshots.files
+        snapshots.files_changed.clear()
         # Folders are watched: editors and Kubernetes replace a file rather than write into it.
-        folders = {file.parent for file in files if file.parent.is_dir()}
+        folders = {file.parent for file in snapshots.files if file.parent.is_dir()}
+        names = {file.name for file in snapshots.files}
         if not folders:
-            return
-        names = {file.name for file in files}
-        async for changes in awatch(*folders, recursive=False, debounce=200):
+            await snapshots.files_changed.wait()
+            continue
+        changed = awatch(*folders, recursive=False, debounce=200, stop_event=snapshots.files_changed)
+        async for changes in changed:
             if any(Path(path).name in names or Path(path).name.startswith("..data") for _, path in changes):
                 await snapshots.reload()
-                if snapshots.files != files:
-                    break

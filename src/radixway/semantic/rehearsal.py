@@ -57,7 +57,8 @@ async def rehearse(setup: Offline, placed: Placed) -> Rehearsed:
         asked.append(request.model)
         return Reply(200, [], "rehearsal", b"{}")
 
-    road = Pipeline([OnePass(setup.encoders), setup.room.detect, setup.room.middleware], worker)
+    room = setup.room
+    road = Pipeline([OnePass(setup.encoders), room.detect, room.middleware, room.tools], worker)
     outcome: dict[str, Any] = {"blocked": False}
     refused = ""
     try:

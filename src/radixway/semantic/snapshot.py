@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
-from radixway.config.semantic import Category, ClassicTools, SemanticSection
+from radixway.config.semantic import Category, ClassicTools, ComplexitySignal, SemanticSection
 from radixway.semantic.cache_rules import CacheRules, cache_rules_of
 from radixway.semantic.compiling import (
     categories_of,
@@ -24,6 +24,7 @@ from radixway.semantic.signals.context_length import ContextLengthDetector
 
 if TYPE_CHECKING:
     from radixway.encoders import Encoding
+    from radixway.semantic.signals.complexity import Leaning
     from radixway.semantic.signals.domain import DomainHead
     from radixway.semantic.signals.embedding import Vectors
     from radixway.semantic.tools import Profiles, ToolIndex
@@ -121,11 +122,29 @@ async def _detectors(
         examples = [sentence for rule in embeddings for sentence in rule.candidates]
         found.append(EmbeddingDetector(embeddings, await _vectors(examples, encode), names))
     rules = section.signals.complexity
-    pairs = [
-        (await _vectors(rule.hard.candidates, encode), await _vectors(rule.easy.candidates, encode))
-        for rule in rules
-    ]
-    return [*found, ComplexityDetector(rules, pairs)]
+    return [*found, ComplexityDetector(rules, [await _leaning(rule, encode) for rule in rules])]
+
+
+async def _leaning(rule: ComplexitySignal, encode: Encode) -> Leaning:
+    """How a rule's hard side is known: by its examples or by its head."""
+    from radixway.semantic.signals.complexity import by_examples, by_head
+
+    if rule.hard is not None and rule.easy is not None:
+        return by_examples(
+            await _vectors(rule.hard.candidates, encode), await _vectors(rule.easy.candidates, encode)
+        )
+    from radixway.encoders import EncoderError
+    from radixway.encoders.heads.quality import PROBE, QualityHead
+
+    assert rule.head is not None
+    try:
+        head = QualityHead.read_file(rule.head)
+        head.check((await encode(PROBE)).vector)
+        if head.domains is not None or len(head.models) < 2:
+            raise EncoderError("a head for this reads the vector alone and knows two models, weak and strong")
+    except EncoderError as error:
+        raise ConfigError(f"semantic.signals.complexity: {rule.name}: {error}") from None
+    return by_head(head)
 
 
 async def _tools(section: ClassicTools | None, profiles: Profiles | None) -> ToolIndex | None:

@@ -54,37 +54,47 @@ class Account:
     month: Spent = field(default_factory=Spent)
     refused: dict[str, int] = field(default_factory=dict)
     """Requests that were not let in, by limit."""
+    estimates: bool = field(init=False)
+    """Whether it matters what a request is expected to use."""
+    _has_rates: bool = field(init=False)
+    _has_quotas: bool = field(init=False)
     _requests: Window = field(default_factory=Window)
     _tokens: Window = field(default_factory=Window)
 
-    @property
-    def estimates(self) -> bool:
-        """Whether it matters what a request is expected to use."""
-        return self.rates.tokens_per_minute is not None or self.quotas.on_tokens or self.quotas.on_cost
+    def __post_init__(self) -> None:
+        # Read for every request, and slow to ask pydantic for.
+        self._has_rates = self.rates != RatesSection()
+        self._has_quotas = self.quotas.on_tokens or self.quotas.on_cost
+        self.estimates = self._has_quotas or self.rates.tokens_per_minute is not None
 
     def admit(self, now: float, estimate: Estimate = NOTHING) -> None:
         """Let a request in. Raises LimitReached."""
         try:
-            self._check_rates(now, estimate)
-            self._check_quotas(now, estimate)
+            if self._has_rates:
+                self._check_rates(now, estimate)
+            if self._has_quotas:
+                self._check_quotas(now, estimate)
         except LimitReached as refusal:
             limit = str(refusal.code)
             self.refused[limit] = self.refused.get(limit, 0) + 1
             raise
         self.in_hand += 1
-        self.reserved_tokens += estimate.tokens
-        self.reserved_cost += estimate.cost
-        if self.rates.requests_per_minute is not None:
+        if self.estimates:
+            self.reserved_tokens += estimate.tokens
+            self.reserved_cost += estimate.cost
+        if self._has_rates:
             self._requests.add(now, 1)
 
     def settle(self, now: float, estimate: Estimate, tokens: int, cost: float) -> None:
         """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""
         self.in_hand -= 1
-        self.reserved_tokens -= estimate.tokens
-        self.reserved_cost = self.reserved_cost - estimate.cost if self.in_hand else 0.0
-        if self.rates.tokens_per_minute is not None:
+        if self.estimates:
+            self.reserved_tokens -= estimate.tokens
+            self.reserved_cost = self.reserved_cost - estimate.cost if self.in_hand else 0.0
+        if self._has_rates:
             self._tokens.add(now, tokens)
-        self.take_up(now, tokens, cost, today=True)
+        if self._has_quotas:
+            self.take_up(now, tokens, cost, today=True)
 
     def take_up(self, now: float, tokens: int, cost: float, *, today: bool) -> None:
         """Count what was used, now or, before the start, earlier in this month."""
@@ -140,8 +150,6 @@ class Account:
 
     def _check_quotas(self, now: float, estimate: Estimate) -> None:
         quotas = self.quotas
-        if not (quotas.on_tokens or quotas.on_cost):
-            return
         self._turn(now)
         periods = (
             ("day", self.day, quotas.tokens_per_day, quotas.cost_per_day),

@@ -182,8 +182,16 @@ class Admission:
         if self._candidates(request) and (refusal := self._too_old(request)) is not None:
             return refusal
         if request.tenancy is not None and request.tenancy.pools:
-            return NoWorkers(f"no worker of the tenant's pools can answer now for the model {model!r}")
+            return self._nobody_in_pools(request.tenancy.pools, model)
         return NoWorkers(_why_nobody(self._registry, model))
+
+    def _nobody_in_pools(self, pools: frozenset[str], model: str | None) -> GatewayError:
+        """Why there is no candidate among those that the tenant is confined to."""
+        mine = [worker for worker in self._registry if not pools.isdisjoint(worker.pools)]
+        if model is not None and mine and all(each.models and model not in each.models for each in mine):
+            return ModelNotFound(model)
+        asked = f" for the model {model!r}" if model else ""
+        return NoWorkers(f"no worker of the tenant's pools can answer now{asked}")
 
     def _too_old(self, request: Request) -> GatewayError | None:
         """What to say of workers whose weights are too old for the request, if it minds."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from radixway.encoders import EncoderError
-from radixway.encoders.heads.quality import QualityHead, fit_quality, ridge, to_quality_head
+from radixway.encoders.heads.quality import PROBE, QualityHead, fit_quality, ridge, to_quality_head
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_a_head_tells_who_answers_well_from_the_vector_and_the_domain(rows, mini
     to_quality_head(fit_quality(vectors, domains, right, 1.0), ["a", "b"], minilm, "made up").save(
         tmp_path / "quality.npz"
     )
-    head = QualityHead.load(tmp_path / "quality.npz", minilm)
+    head = QualityHead.read_file(tmp_path / "quality.npz")
     assert head.models == ("a", "b")
     quality = head.read(vectors, domains)
     assert quality.shape == (500, 2)
@@ -55,3 +55,14 @@ def test_ridge_without_penalty_is_exact_and_with_much_of_it_the_mean(rows):
     np.testing.assert_allclose(bias, 3, atol=1e-3)
     weights, bias = ridge(vectors, targets, 1e9)
     np.testing.assert_allclose(vectors @ weights + bias, np.full_like(targets, targets.mean()), atol=1e-3)
+
+
+def test_a_head_knows_the_encoder_it_was_trained_with_whatever_its_precision(rows, minilm, int8):
+    vectors = np.eye(500, minilm.size, dtype=np.float32)
+    head = QualityHead(to_quality_head(fit_quality(vectors, None, rows[2]), ["a", "b"], minilm, ""))
+    head.check(minilm.encode([PROBE])[0].vector)
+    head.check(int8.encode([PROBE])[0].vector)
+    with pytest.raises(EncoderError, match="another encoder"):
+        head.check(minilm.encode(["Something else altogether"])[0].vector)
+    with pytest.raises(EncoderError, match="another encoder"):
+        head.check(np.ones(8, np.float32))

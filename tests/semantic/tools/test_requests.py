@@ -30,12 +30,18 @@ SECTION = {
 }
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Where the encoder is prepared, once for all tests here."""
+    return tmp_path_factory.mktemp("encoders")
+
+
 @pytest.fixture
-def selecting(tmp_path):
+def selecting(home):
     @asynccontextmanager
     async def selecting(encoders=None, **tools):
         section = SECTION | {"tools": {"enabled": True, "top_k": 2, **tools}}
-        reads = {"backend": "numpy", "home": str(tmp_path)} | (encoders or {})
+        reads = {"home": str(home)} | (encoders or {})
         async with scripted_worker(models=["m", "prover"]) as worker:
             async with running_gateway(worker.url, semantic=section, encoders=reads) as running:
                 yield running, worker
@@ -100,9 +106,8 @@ async def test_nothing_else_is_lost_beside_system_prompt_thinking_and_headers(se
     assert headers["x-vsr-selected-model"] == "prover"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_other_requests_keep_what_they_say_of_tools(selecting):
+    others = [
         {},
         {"tool_choice": "none"},
         {"tool_choice": "required", "tools": MANY},
@@ -110,13 +115,12 @@ async def test_nothing_else_is_lost_beside_system_prompt_thinking_and_headers(se
         {"tool_choice": "auto", "tools": MANY[:4]},
         {"tools": "nonsense"},
         {"tool_choice": "auto", "tools": [1, 2, 3, 4, 5]},
-    ],
-)
-async def test_other_requests_keep_what_they_say_of_tools(selecting, fields):
+    ]
     async with selecting(tools_db_path=str(DATABASE), **CLIENT) as (running, worker):
-        status, _, _ = await running.chat(messages=RAIN, **fields)
-        sent = worker.requests[-1].json()
-    assert status == 200 and sent == {"model": "m", "messages": RAIN, **fields}
+        for fields in others:
+            status, _, _ = await running.chat(messages=RAIN, **fields)
+            sent = worker.requests[-1].json()
+            assert status == 200 and sent == {"model": "m", "messages": RAIN, **fields}
 
 
 async def test_a_long_list_of_the_clients_keeps_what_is_wanted_in_its_own_order_and_spelling(selecting):
@@ -229,6 +233,30 @@ async def test_a_changed_database_takes_effect_by_itself(selecting, tmp_path):
                 file.write_text(json.dumps(more))
         await running.chat(messages=RAIN, tool_choice="auto")
         assert names(worker.requests[-1].json())[0] == "rain_radar"
+
+
+async def test_a_database_that_a_watched_configuration_names_is_watched_too(home, tmp_path):
+    database, other = tmp_path / "a" / "tools.json", tmp_path / "b" / "tools.json"
+    for number, file in enumerate((database, other), start=1):
+        file.parent.mkdir()
+        tools = [{"tool": named(f"tool_{index}", "Does it")} for index in range(number)]
+        file.write_text(json.dumps(tools))
+    config = tmp_path / "router.yaml"
+
+    async def until(running, count, file, text):
+        async with asyncio.timeout(30):
+            while (await running.get("/config/semantic"))[1]["tools"] != count:
+                file.write_text(text)
+
+    def naming(file):
+        return f"default_model: m\ntools: {{enabled: true, tools_db_path: {file}}}\n"
+
+    config.write_text(naming(database))
+    async with running_gateway(semantic={"config": str(config)}, encoders={"home": str(home)}) as running:
+        three = [{"tool": named(name, "Does it")} for name in ("x", "y", "z")]
+        await until(running, 3, database, json.dumps(three))
+        await until(running, 2, config, naming(other))
+        await until(running, 4, other, json.dumps([*three, {"tool": named("w", "Does it")}]))
 
 
 async def test_a_database_that_cannot_be_used_is_told_at_the_start(selecting, tmp_path):

@@ -88,8 +88,8 @@ async def test_the_score_is_what_its_parts_say(index_of, encoders):
     cosine = {key: float((await encoders.encode(text)).vector @ vector) for key, text in texts.items()}
     clauses = ["Current weather", "forecast for any place"]
     clause = max([float((await encoders.encode(text)).vector @ vector) for text in clauses])
-    own = (cosine["d"] + 0.3 * cosine["n"] + 0.4 * clause) / 1.7
-    assert scores.total[0] == pytest.approx(0.65 * own + 0.35 * scores.words[0], abs=1e-5)
+    own = (cosine["d"] + 0.4 * cosine["n"] + 0.6 * clause) / 2
+    assert scores.total[0] == pytest.approx(0.6 * own + 0.4 * scores.words[0], abs=1e-5)
 
 
 async def test_a_tool_without_words_or_an_empty_query_is_no_error(choose):

@@ -38,7 +38,7 @@ async def test_a_text_is_classified_without_any_semantic_configuration(asking):
     assert 0 < told["classification"]["confidence"] <= 1
     assert isinstance(told["classification"]["processing_time_ms"], int)
     assert told["recommended_model"] is None, "no model is configured, so none is invented"
-    assert "probabilities" not in told and "explanation" not in told
+    assert not {"probabilities", "explanation", "decision"} & told.keys()
 
 
 async def test_probabilities_come_on_request_and_add_up(asking):
@@ -163,6 +163,12 @@ async def test_combined_reports_the_parts_that_are_there_and_names_the_others(as
             {"text": "a", "options": {"security": {"sensitivity": "extreme"}}},
             "options.security.sensitivity",
             "options.security.sensitivity",
+        ),
+        (
+            "/api/v1/classify/combined",
+            {"text": "a", "options": {"return_probabilities": True}},
+            "unknown field return_probabilities",
+            "options",
         ),
         ("/api/v1/embeddings", {}, "texts field is required", "texts"),
         ("/api/v1/embeddings", {"texts": ["a"], "dimension": 7}, "384 numbers", "dimension"),

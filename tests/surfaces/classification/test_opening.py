@@ -1,6 +1,7 @@
 """The questions without packages, for clients who leave, and the system prompts' switches."""
 
 import asyncio
+import copy
 import sys
 
 import pytest
@@ -64,6 +65,29 @@ async def test_a_gateway_that_is_asked_nothing_imports_no_encoder():
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     told, _ = await process.communicate()
     assert told.decode().strip() == "[]"
+
+
+async def test_an_encoder_that_the_head_was_not_trained_on_makes_vectors_and_knows_no_domains(
+    one_encoder, monkeypatch
+):
+    other = copy.copy(one_encoder)
+    other.weights = "0" * 64
+    monkeypatch.setattr("radixway.encoders.load.load_encoder", lambda config: other)
+    async with running_gateway() as running:
+        status, told, _ = await running.post("/api/v1/classify/intent", {"text": "What is a proof?"})
+        assert status == 503 and told["error"]["code"] == "DOMAIN_CLASSIFIER_UNAVAILABLE"
+        assert (await running.post("/api/v1/embeddings", {"texts": ["a"]}))[0] == 200
+        _, told = await running.get("/info/classifier")
+        assert told["capabilities"] == ["similarity_matching"]
+
+
+async def test_an_encoder_that_cannot_be_loaded_is_an_honest_error(tmp_path):
+    async with running_gateway(encoders={"model": str(tmp_path / "none")}) as running:
+        for path, body in (("classify/intent", {"text": "a"}), ("embeddings", {"texts": ["a"]})):
+            status, told, _ = await running.post(f"/api/v1/{path}", body)
+            assert status == 503 and told["error"]["code"] == "ENCODER_UNAVAILABLE", told
+        _, told = await running.get("/info/classifier")
+        assert told["status"] == "unavailable" and told["capabilities"] == []
 
 
 async def test_work_for_a_client_who_leaves_is_given_up():

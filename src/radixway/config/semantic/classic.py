@@ -57,7 +57,7 @@ class ClassicTools(Section):
     enabled: bool = False
     top_k: int = Field(default=3, ge=1)
     least_score: Share | None = None
-    """Tools that score less are not offered: of vectors and words together. By default 0.12, or none beside a
+    """Tools that score less are not offered: of vectors and words together. By default 0.1, or none beside a
     `similarity_threshold`."""
     similarity_threshold: Share | None = None
     """The published threshold, of the query's cosine with the description (or with the examples) alone."""

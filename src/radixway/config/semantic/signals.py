@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from radixway.config.base import Section
 from radixway.config.semantic.models import ModelName, Share
@@ -122,14 +123,24 @@ class Sentences(Section):
 
 
 class ComplexitySignal(Section):
-    """Whether a prompt is more like hard examples or like easy ones: `NAME:hard`, `:medium`, `:easy`."""
+    """How hard a prompt is, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
     name: SignalName
     threshold: Share = 0.1
-    """By how much one likeness must pass the other."""
-    hard: Sentences
-    easy: Sentences
+    """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
+    by how much the strong model must be likelier to answer well."""
+    hard: Sentences | None = None
+    easy: Sentences | None = None
+    head: Path | None = None
+    """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
     description: str = ""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        examples = (self.hard is not None, self.easy is not None)
+        if examples not in ((True, True), (False, False)) or (self.head is None) != all(examples):
+            raise ValueError(f"{self.name} needs hard and easy, or a head")
+        return self
 
 
 class HeaderSignal(Section):

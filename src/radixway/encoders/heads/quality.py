@@ -17,6 +17,9 @@ from radixway.encoders.heads.head import Head
 
 STRENGTH = 100.0
 """The L2 penalty, in rows. Of 3, 10, 30 and 100 the best on MMLU-Pro and MMLU (docs/semantic.md)."""
+PROBE = "Which of these models knows the answer?"
+"""A sentence whose vector tells encoders apart."""
+LEAST_LIKENESS = 0.97
 DOMAIN_SCALE = 2.0
 """What the domain's probabilities count beside the vector, which is of unit length."""
 
@@ -35,15 +38,24 @@ class QualityHead:
         domains = head.arrays.get("domains")
         self.domains: Floats | None = None if domains is None else domains.astype(np.float32)
         count = len(self.models)
+        self._probe = np.asarray(head.settings.get("probe", ()), np.float32)
         if self.vector.ndim != 2 or self.vector.shape[1] != count or self.bias.shape != (count,):
             raise EncoderError(f"the quality head's arrays are not of {count} models")
 
     @classmethod
-    def load(cls, path: Path, encoder: Encoder) -> QualityHead:
-        """Raises EncoderError for no quality head, or one trained with other weights than `encoder`'s."""
-        head = Head.load(path, kind="quality")
-        head.check(encoder)
-        return cls(head)
+    def read_file(cls, path: Path) -> QualityHead:
+        """Raises EncoderError for a file that is no quality head; `check` comes next."""
+        return cls(Head.load(path, kind="quality"))
+
+    def check(self, probe: Floats) -> None:
+        """Raises EncoderError unless `probe`, the vector of `PROBE`, is what the head was trained with.
+
+        By a vector rather than by the encoder's weights, because whoever compiles rules has only vectors.
+        Precision may differ (cosine .99); another model's vector is far from it, or of another size.
+        """
+        fits = probe.shape == self._probe.shape == self.vector.shape[:1]
+        if not fits or float(probe @ self._probe) < LEAST_LIKENESS:
+            raise EncoderError("this quality head was trained with another encoder: train it anew")
 
     def read(self, vectors: Floats, domains: Floats | None = None) -> Floats:
         """[…, models]: the share of such texts that each model answers well, not confined to 0–1.
@@ -73,7 +85,8 @@ def fit_quality(
 
 def to_quality_head(arrays: dict[str, Floats], models: Sequence[str], encoder: Encoder, data: str) -> Head:
     """What is written to a file; `data` says what it was trained on."""
-    return Head("quality", tuple(models), encoder.id, encoder.weights, data, arrays)
+    probe = [round(float(part), 5) for part in encoder.encode([PROBE])[0].vector]
+    return Head("quality", tuple(models), encoder.id, encoder.weights, data, arrays, {"probe": probe})
 
 
 def ridge(inputs: Floats, targets: Floats, strength: float) -> tuple[Floats, Floats]:

@@ -40,8 +40,9 @@ def intent_answer(intent: Intent, options: IntentOptions, time_ms: int) -> dict[
         "recommended_model": intent.model,
         "routing_decision": intent.routing_decision(options.confidence_threshold),
         "matched_signals": intent.matched(),
-        "decision": intent.decision(),
     }
+    if intent.snapshot.section.is_on:
+        told["decision"] = intent.decision()
     if options.include_explanation:
         told["explanation"] = intent.explain()
     return told

@@ -37,8 +37,8 @@ class SecurityOptions(msgspec.Struct):
     include_reasoning: bool = False
 
 
-class Options(msgspec.Struct):
-    """Those of every task."""
+class Options(msgspec.Struct, forbid_unknown_fields=True):
+    """Those of every task, under its name."""
 
     intent: IntentOptions = msgspec.field(default_factory=IntentOptions)
     pii: PiiOptions = msgspec.field(default_factory=PiiOptions)

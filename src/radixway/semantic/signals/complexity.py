@@ -1,9 +1,9 @@
-"""How hard a question is: likeness to hard and easy examples, and what can be told from its words alone."""
+"""How hard a question is: by examples, by who answered which like it, and by its words alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from radixway.config.semantic import ComplexitySignal
@@ -11,8 +11,12 @@ from radixway.semantic.signals.base import Signal
 
 if TYPE_CHECKING:
     from radixway.encoders import Encoding
+    from radixway.encoders.encoding import Floats
+    from radixway.encoders.heads.quality import QualityHead
     from radixway.semantic.question import Question
     from radixway.semantic.signals.embedding import Vectors
+
+    Leaning = Callable[[Floats], float]
 
 _ASKS_FOR_THOUGHT = re.compile(
     r"\b(prove|proof|derive|optimi[sz]e|design|architect|debug|refactor|compare|analy[sz]e|evaluate|trade-?offs?"
@@ -38,15 +42,13 @@ def lexical_complexity(text: str) -> float:
 
 
 class ComplexityDetector:
-    """`complexity.score` from the words; `NAME:hard`, `:medium` or `:easy` for rules with examples."""
+    """`complexity.score` from the words; `NAME:hard`, `:medium` or `:easy` for configured rules."""
 
     kind = "complexity"
 
-    def __init__(
-        self, rules: Sequence[ComplexitySignal] = (), examples: Sequence[tuple[Vectors, Vectors]] = ()
-    ) -> None:
-        """`examples`: per rule, the vectors of its hard examples and of its easy ones."""
-        self._rules = list(zip(rules, examples, strict=True))
+    def __init__(self, rules: Sequence[ComplexitySignal] = (), leanings: Sequence[Leaning] = ()) -> None:
+        """`leanings`: per rule, how much a vector leans to its hard side."""
+        self._rules = list(zip(rules, leanings, strict=True))
         self.needs_encoding = bool(self._rules)
 
     def read(self, question: Question, encoding: Encoding | None) -> Iterator[Signal]:
@@ -54,7 +56,22 @@ class ComplexityDetector:
         yield Signal("complexity", "", lexical_complexity(question.text[:20_000]))
         if encoding is None:
             return
-        for rule, (hard, easy) in self._rules:
-            by = float((hard @ encoding.vector).max() - (easy @ encoding.vector).max())
+        for rule, leaning in self._rules:
+            by = leaning(encoding.vector)
             level = "hard" if by > rule.threshold else "easy" if by < -rule.threshold else "medium"
             yield Signal("complexity", f"{rule.name}:{level}", by, True, min(1.0, abs(by) + 0.5))
+
+
+def by_examples(hard: Vectors, easy: Vectors) -> Leaning:
+    """The likeness to the nearest of the hard examples, less that to the nearest of the easy ones."""
+    return lambda vector: float((hard @ vector).max() - (easy @ vector).max())
+
+
+def by_head(head: QualityHead) -> Leaning:
+    """How much likelier the last of the head's models is to answer well than the first."""
+
+    def leaning(vector: Floats) -> float:
+        quality = head.read(vector)
+        return float(quality[-1] - quality[0])
+
+    return leaning

@@ -12,6 +12,8 @@ from radixway.semantic.tools.tool import Tool
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_ELSEWHERE = msgspec.Raw(b"")
+"""Definitions stay with the request: an index that is kept must not keep its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,14 @@ def own_list(raw: bytes, body: Mapping[str, Any]) -> OwnList | None:
         return None
     items = tuple(_items(_split(raw)["tools"]))
     tools: dict[str, tuple[int, Tool]] = {}
-    for place, (item, definition) in enumerate(zip(given, items, strict=True)):
+    for place, item in enumerate(given):
         function = item.get("function")
         if not isinstance(function, dict):
             continue
         name, description = function.get("name"), function.get("description")
         if isinstance(name, str) and name and name not in tools:
             told = description if isinstance(description, str) else ""
-            tools[name] = (place, Tool(name, definition, told))
+            tools[name] = (place, Tool(name, _ELSEWHERE, told))
     return OwnList(
         items, tuple(tool for _, tool in tools.values()), tuple(place for place, _ in tools.values())
     )

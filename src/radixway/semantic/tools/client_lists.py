@@ -53,7 +53,7 @@ class ClientLists:
             reading.add_done_callback(_retrieve)
             self._reading[digest] = reading
         await asyncio.wait({reading}, timeout=wait_s)
-        return reading.result() if reading.done() else None
+        return reading.result() if reading.done() and not reading.cancelled() else None
 
     async def close(self) -> None:
         """What is being read is left."""
@@ -68,7 +68,7 @@ class ClientLists:
 
     async def _read(self, digest: bytes, tools: Sequence[Tool]) -> ToolIndex:
         try:
-            index = ToolIndex(tools, await self._profiles.of(tools))
+            index = await asyncio.to_thread(ToolIndex, tools, await self._profiles.of(tools))
         finally:
             del self._reading[digest]
         self._known[digest] = index

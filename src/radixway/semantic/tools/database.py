@@ -69,9 +69,10 @@ async def read_database(path: Path, profiles: Profiles) -> ToolIndex | None:
     """The index of the tools in a file; None where there is none in it. Raises ConfigError."""
     tools = await asyncio.to_thread(load_tools, path)
     try:
-        return ToolIndex(tools, await profiles.of_database(tools, path)) if tools else None
+        read = await profiles.of_database(tools, path)
     except EncoderError as error:
         raise ConfigError(f"{path}: its tools cannot be encoded: {error}") from None
+    return await asyncio.to_thread(ToolIndex, tools, read) if tools else None
 
 
 def _tool(value: Any, where: str) -> Tool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from radixway.semantic.tools.lexical import Floats64, Lexical
-from radixway.semantic.tools.tool import Tool
+from radixway.semantic.tools.tool import Tool, size_bytes
 from radixway.semantic.tools.words import name_in_words, words_of
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ _CLAUSE_ENDS = re.compile(r"[.!?;,:\n]+\s+|[。！？；，：\n]+| and | or ")
 _MOST_CLAUSES = 6
 _SHORTEST_CLAUSE = 5
 
-NAME, CLAUSE = 0.3, 0.4
+NAME, CLAUSE = 0.4, 0.6
 """Weights beside the description's 1."""
 EXAMPLES = 0.7
 """What the examples count for against the tool's own text, where there are any."""
-WORDS = 0.35
+WORDS = 0.4
 """What the words count for against the vectors."""
 
 
@@ -61,6 +61,8 @@ class ToolIndex:
         """`profiles` are those of `tools`, one each, all made by one encoder."""
         self.tools = tuple(tools)
         self.place = {tool.name: number for number, tool in enumerate(self.tools)}
+        self.size_bytes = size_bytes(tool.definition for tool in self.tools)
+        """Of all definitions."""
         self._lexical = Lexical([words_of_tool(tool) for tool in tools])
         if not profiles:
             return
@@ -69,7 +71,8 @@ class ToolIndex:
         self._clauses = np.concatenate([profile.clauses for profile in profiles])
         counts = [len(profile.clauses) for profile in profiles]
         self._first_clause = np.cumsum([0, *counts[:-1]])
-        nothing = np.full_like(profiles[0].description, np.nan)
+        self._without = np.array([profile.examples is None for profile in profiles])
+        nothing = np.zeros_like(profiles[0].description)
         self._examples = np.stack(
             [nothing if profile.examples is None else profile.examples for profile in profiles]
         )
@@ -80,9 +83,9 @@ class ToolIndex:
     def compare(self, vector: Floats, text: str) -> Scores:
         """Every tool's score for a query, given as its vector of unit length and its text.
 
-        own   = (description + 0.3 name + 0.4 best clause) / 1.7          cosines
+        own   = (description + 0.4 name + 0.6 best clause) / 2            cosines
         dense = own, or 0.3 own + 0.7 examples where there are any
-        score = 0.65 dense + 0.35 words                                    words: BM25, 0 to 1
+        score = 0.6 dense + 0.4 words                                     words: BM25, 0 to 1
 
         The weights were chosen on half of MetaTool (`radixway eval tools`); around them figures are flat.
         """
@@ -92,9 +95,8 @@ class ToolIndex:
         description = (self._descriptions @ vector).astype(np.float64)
         clause = np.maximum.reduceat(self._clauses @ vector, self._first_clause)
         own = (description + NAME * (self._names @ vector) + CLAUSE * clause) / (1 + NAME + CLAUSE)
-        examples = (self._examples @ vector).astype(np.float64)
-        without = np.isnan(examples)
-        dense = np.where(without, own, (1 - EXAMPLES) * own + EXAMPLES * examples)
+        examples = np.where(self._without, np.nan, self._examples @ vector)
+        dense = np.where(self._without, own, (1 - EXAMPLES) * own + EXAMPLES * examples)
         words = self._lexical.scores(words_of(text))
         return Scores(
             total=(1 - WORDS) * dense + WORDS * words,

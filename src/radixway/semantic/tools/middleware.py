@@ -17,6 +17,7 @@ from radixway.semantic.snapshot import Encode, Snapshot
 from radixway.semantic.tools.asking import OwnList, called_tools, may_choose, own_list
 from radixway.semantic.tools.offer import Offer
 from radixway.semantic.tools.selection import Limits, Selection, limits_of, select
+from radixway.semantic.tools.tool import size_bytes
 
 if TYPE_CHECKING:
     from radixway.semantic.tools.client_lists import ClientLists
@@ -80,8 +81,8 @@ class ToolSelection:
             request.journal.add("tools", offer)
 
     async def _add(self, request: Request, database: ToolIndex, section: ClassicTools) -> Offer:
-        """Tools of the database, the best first."""
-        offer = Offer("database", of=[tool.definition for tool in database.tools])
+        """The best tools of the database, in its order."""
+        offer = Offer("database", of=len(database), bytes_before=database.size_bytes)
         try:
             offer.selection = await self._select(request, database, limits_of(section))
         except _NotSelected as why:
@@ -90,9 +91,10 @@ class ToolSelection:
             return offer
         tools = [database.tools[number] for number in offer.selection.numbers]
         offer.names = [tool.name for tool in tools]
-        offer.offered = [tool.definition for tool in tools]
+        definitions = [tool.definition for tool in tools]
+        offer.bytes_after = size_bytes(definitions)
         if tools:
-            request.edit(tools=offer.offered)
+            request.edit(tools=definitions)
             return offer
         offer.outcome = "none_good_enough"
         if section.fallback_to_empty:
@@ -101,7 +103,8 @@ class ToolSelection:
 
     async def _reduce(self, request: Request, own: OwnList, section: ClassicTools) -> Offer:
         """Of the client's tools the best, in its order and spelling, and those that have no name."""
-        offer = Offer("client", of=own.raw, offered=own.raw)
+        before = size_bytes(own.raw)
+        offer = Offer("client", of=len(own.raw), bytes_before=before, bytes_after=before)
         try:
             index = await self._index(own, section.client_tools.wait_s)
             limits = limits_of(section, section.client_tools.top_k)
@@ -116,12 +119,12 @@ class ToolSelection:
             tool.name for tool, place in zip(own.tools, own.places, strict=True) if place in wanted
         ]
         if kept:
-            offer.offered = kept
+            offer.bytes_after = size_bytes(kept)
             request.edit(tools=kept)
             return offer
         offer.outcome = "none_good_enough"
         if section.fallback_to_empty:
-            offer.offered = ()
+            offer.bytes_after = 0
             request.edit(**_WITHOUT_TOOLS)
         return offer
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import Raw
-
 from radixway.semantic.tools.selection import Selection
 
 _BYTES_PER_TOKEN = 4
@@ -18,9 +16,12 @@ class Offer:
     """Filled while tools are selected."""
 
     source: Literal["database", "client"]
-    of: Sequence[Raw]
-    """What there was to choose from."""
-    offered: Sequence[Raw] = ()
+    of: int
+    """How many there were to choose from."""
+    bytes_before: int
+    """Of their definitions."""
+    bytes_after: int = 0
+    """Of those offered."""
     outcome: str = "selected"
     """Or `none_good_enough`, `no_text`, `failed`, `unread`: the list is being read for the first time."""
     names: Sequence[str] = ()
@@ -29,11 +30,11 @@ class Offer:
 
     def explain(self) -> dict[str, Any]:
         """Names of tools and figures, no text. Tokens are estimated as four bytes each."""
-        before, after = _tokens(self.of), _tokens(self.offered)
+        before, after = self.bytes_before // _BYTES_PER_TOKEN, self.bytes_after // _BYTES_PER_TOKEN
         told: dict[str, Any] = {
             "source": self.source,
             "outcome": self.outcome,
-            "of": len(self.of),
+            "of": self.of,
             "offered": list(self.names),
             "tokens_before": before,
             "tokens_after": after,
@@ -45,7 +46,3 @@ class Offer:
             told["best_score"] = round(self.selection.best, 4)
             told["scores"] = [each.explain() for each in self.selection.chosen]
         return told
-
-
-def _tokens(definitions: Sequence[Raw]) -> int:
-    return sum(len(bytes(definition)) for definition in definitions) // _BYTES_PER_TOKEN

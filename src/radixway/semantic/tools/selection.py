@@ -11,7 +11,7 @@ import numpy as np
 from radixway.config.semantic import ClassicTools
 from radixway.semantic.tools.index import Scores, ToolIndex
 
-LEAST_SCORE = 0.12
+LEAST_SCORE = 0.1
 """Below it a tool is not offered; see docs/semantic.md for what that costs."""
 
 
@@ -60,8 +60,8 @@ class Selection:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Places of all that is offered."""
-        return (*(each.number for each in self.chosen), *self.called)
+        """Places of all that is offered, in the index's order: the same tools make the same prompt."""
+        return tuple(sorted((*(each.number for each in self.chosen), *self.called)))
 
 
 def limits_of(section: ClassicTools, top_k: int | None = None) -> Limits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -19,3 +20,8 @@ class Tool:
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     """Queries that want it."""
+
+
+def size_bytes(definitions: Iterable[msgspec.Raw]) -> int:
+    """How many bytes they are together."""
+    return sum(len(memoryview(definition)) for definition in definitions)
