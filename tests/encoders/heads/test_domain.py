@@ -97,6 +97,14 @@ def test_case_width_and_the_value_of_numbers_do_not_matter():
     assert np.array_equal(one.pieces.buckets, other.pieces.buckets)
 
 
+def test_features_in_fewer_buckets_are_those_that_were_hashed_into_them():
+    text = "to be or not to be: 费马大定理 费马 " * 9
+    narrow, direct = text_features(text, 1 << 32).within(64), text_features(text, 64)
+    for one, other in ((narrow.words, direct.words), (narrow.pieces, direct.pieces)):
+        assert np.array_equal(one.buckets, other.buckets)
+        assert np.array_equal(one.counts, other.counts)
+
+
 def test_pieces_stay_within_words():
     apart, together = text_features("ab cd", 1 << 20), text_features("abcd", 1 << 20)
     assert not set(apart.pieces.buckets) & set(together.pieces.buckets)

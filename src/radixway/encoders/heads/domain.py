@@ -129,13 +129,13 @@ class DomainHead:
 
     def _probabilities(self, text: str, encoding: Encoding) -> Floats:
         """[labels]: what the tables say, each for the share of the text that is in its script."""
-        features = text_features(text, self._buckets)
+        features = text_features(text, HASHES)
         chinese = min(max((features.han_share - HAN_FROM) / (HAN_ALONE - HAN_FROM), 0.0), 1.0)
         found = np.zeros(len(self.labels), np.float32)
         if chinese > 0:
-            found += chinese * self._chinese.probabilities(text_features(text, HASHES))
+            found += chinese * self._chinese.probabilities(features)
         if chinese < 1:
-            logits = self._latin.logits(features, states_of(encoding))
+            logits = self._latin.logits(features.within(self._buckets), states_of(encoding))
             found += (1 - chinese) * self._latin.probabilities(logits)
         return (1 - features.foreign_share) * found + features.foreign_share * self._unread
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ class NGrams:
     counts: NDArray[np.float32]
     """[n]"""
 
+    def within(self, buckets: int) -> NGrams:
+        """The same in as many buckets or fewer (2ⁿ)."""
+        found, places = np.unique(self.buckets & (buckets - 1), return_inverse=True)
+        return NGrams(found, np.bincount(places, self.counts, len(found)).astype(np.float32))
+
 
 @dataclass(slots=True, frozen=True)
 class TextFeatures:
@@ -48,6 +53,10 @@ class TextFeatures:
     """Of all letters and digits, how many are Chinese or Japanese: 0 to 1."""
     foreign_share: float
     """Of all letters and digits, how many are neither Latin, Greek nor Chinese: kana, Hangul, Cyrillic …"""
+
+    def within(self, buckets: int) -> TextFeatures:
+        """What `text_features` gives for as many buckets or fewer (2ⁿ), without reading the text anew."""
+        return replace(self, words=self.words.within(buckets), pieces=self.pieces.within(buckets))
 
 
 def text_features(text: str, buckets: int) -> TextFeatures:
