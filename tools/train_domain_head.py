@@ -49,7 +49,7 @@ from radixway.encoders.heads.ngrams import text_features
 from radixway.encoders.heads.scores import Scores, score
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" / "domain.npz"
-LATIN_WEIGHTS = {"prompts_en": 2.0, "topics_en": 0.25, "terms_en": 0.3, "clinc": 1.0, "mmlu": 0.8}
+LATIN_WEIGHTS = {"prompts_en": 2.5, "topics_en": 0.25, "terms_en": 0.3, "clinc": 1.0, "mmlu": 0.8}
 HAN_WEIGHTS = {"gaokao": 0.1, "agieval": 0.1, "words_zh": 1.5}
 WEIGHTS = {"latin": LATIN_WEIGHTS, "han": HAN_WEIGHTS}
 CALIBRATION_WEIGHTS = {"natural_en": 2.0, "final_en": 2.0}

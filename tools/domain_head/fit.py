@@ -11,7 +11,7 @@ from domain_head.regression import Floats, regress
 from domain_head.rows import LABELS, Row
 from domain_head.states import States
 from radixway.encoders.heads.domain import Table, weighted_ngrams
-from radixway.encoders.heads.ngrams import text_features
+from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 BUCKETS = 1 << 16
 LEAST_SPREAD = 1e-3
@@ -32,13 +32,14 @@ class Choices:
 
 def fit(rows: list[Row], calibration: list[Row], states: States | None, choices: Choices) -> Table:
     """A table from `rows`, its temperature from `calibration`; it reads states where there are some."""
-    counts = _counts(rows)
+    features = [text_features(row.text[:LONGEST], BUCKETS) for row in rows]
+    counts = _counts(features)
     seen = np.bincount(counts.indices, minlength=2 * BUCKETS)
     rarity = np.where(seen > 0, np.log((1 + len(rows)) / (1 + seen)) + 1, 0).astype(np.float16)
     dense, mean, spread = _normal(rows, states)
     found = regress(
         dense,
-        _inputs(rows, rarity),
+        _inputs(features, rarity),
         _targets(rows) + len(LABELS) * np.array([row.is_exam for row in rows]),
         np.array([row.weight for row in rows], np.float32),
         columns=2 * len(LABELS),
@@ -91,16 +92,15 @@ def _targets(rows: list[Row]) -> NDArray[np.int64]:
     return np.array([LABELS.index(row.label) for row in rows])
 
 
-def _counts(rows: list[Row]) -> sparse.csr_array:
+def _counts(features: list[TextFeatures]) -> sparse.csr_array:
     """[rows, 2 · buckets]: how often each word and piece occurs."""
-    features = [text_features(row.text[:LONGEST], BUCKETS) for row in rows]
     columns = [np.concatenate([each.words.buckets, each.pieces.buckets + BUCKETS]) for each in features]
     counts = [np.concatenate([each.words.counts, each.pieces.counts]) for each in features]
     return _csr(columns, counts)
 
 
-def _inputs(rows: list[Row], rarity: NDArray[np.float16]) -> sparse.csr_array:
-    weighted = [weighted_ngrams(text_features(row.text[:LONGEST], BUCKETS), rarity) for row in rows]
+def _inputs(features: list[TextFeatures], rarity: NDArray[np.float16]) -> sparse.csr_array:
+    weighted = [weighted_ngrams(each, rarity) for each in features]
     return _csr([columns for columns, _ in weighted], [values for _, values in weighted])
 
 
