@@ -53,7 +53,7 @@ from report import print_table, write_json
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = Path(radixway.bundled.__file__).parent / "guide"
 PROMPTS = ROOT / "tools" / "domain_data" / "heldout_en.txt"
-PAIRS = ROOT / "tests" / "data" / "semantic_cache" / "must_hit.txt"
+PAIRS = ROOT / "src" / "radixway" / "bundled" / "evaluation" / "cache_must_hit.txt"
 TIMES = 8
 PRICES = {"small": 0.1, "big": 0.1 * TIMES}
 SCORED_AS = {"small": "Meta-Llama-3_1-8B-Instruct", "big": "Meta-Llama-3_1-70B-Instruct"}
