@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
-from radixway.config.semantic import is_cached_by_default, on_this_machine, whole_cache, whole_semantic
 from radixway.pipeline import ANY_MODEL, Middleware, ModelStates
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
+    from radixway.config import SemanticCacheSection
+    from radixway.config.semantic import SemanticSection
     from radixway.encoders import EncoderService
     from radixway.semantic.build import SemanticRoom
     from radixway.semantic_cache import CacheRoom
@@ -25,6 +26,17 @@ VSR = "vllm-semantic-router"
 """`owned_by`, as published."""
 
 
+def _whole(config: Config) -> tuple[SemanticSection | None, SemanticCacheSection]:
+    """The semantic section, where it is on, with the file that it names, and the cache as both want it."""
+    given = config.semantic
+    if given is None or not given.is_on:
+        return None, config.semantic_cache
+    from radixway.config.semantic import whole_cache, whole_semantic
+
+    section = whole_semantic(given)
+    return section, whole_cache(config.semantic_cache, section)
+
+
 class Understanding:
     """The rooms that read, in the order in which requests pass them."""
 
@@ -32,9 +44,7 @@ class Understanding:
         """Raises ConfigError: a file cannot be read, packages are missing."""
         self._config = config
         self._metrics = metrics
-        given = config.semantic
-        self._section = whole_semantic(given) if given is not None and given.is_on else None
-        self._caching = whole_cache(config.semantic_cache, self._section)
+        self._section, self._caching = _whole(config)
         self.encoders = self._start_encoders()
         self.cache = self._build_cache()
         self.semantic = self._build_semantic(states)
@@ -115,6 +125,8 @@ class Understanding:
             ) from None
         given: tuple[Path | None, Path | None] = (None, None)
         if self._section is not None:
+            from radixway.config.semantic import on_this_machine
+
             category = self._section.classifier.category_model
             given = on_this_machine(category.model_id, category.category_mapping_path)
         return start_service(self._config.encoders, *given)
@@ -130,6 +142,7 @@ class Understanding:
     def _build_semantic(self, states: ModelStates) -> SemanticRoom | None:
         if self._section is None or self._config.semantic is None or self.encoders is None:
             return None
+        from radixway.config.semantic import is_cached_by_default
         from radixway.semantic.build import build_room
         from radixway.semantic.cache_rules import CacheDefault
 
@@ -138,7 +151,9 @@ class Understanding:
             enabled = is_cached_by_default(self._config.semantic_cache, self._section)
             caching = CacheDefault(enabled, bool(self._caching.category_thresholds))
         home = (self._config.encoders.home or radixway_home() / "encoders").expanduser()
-        return build_room(self._config.semantic, states, self.encoders, cache=caching, home=home)
+        return build_room(
+            self._config.semantic, states, self.encoders, cache=caching, home=home, metrics=self._metrics
+        )
 
     async def _encoder_id(self) -> str:
         """What made the cache's vectors. Without an encoder there are none, only literal repeats."""

@@ -36,6 +36,8 @@ class Applied(msgspec.Struct, frozen=True):
     reasoning: bool
     effort: str | None
     prompt_injected: bool
+    told_to_think: bool = False
+    """Or told not to: a field of its family says which."""
 
 
 def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
@@ -45,8 +47,10 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
     effort = candidate.effort or section.default_reasoning_effort
     fields: dict[str, Any] = {"model": candidate.model}
     messages = None
+    thinking: dict[str, Any] = {}
     if request.surface == "openai.chat":
-        fields |= thinking_fields(request.body, family, plan.reasoning.on, effort)
+        thinking = thinking_fields(request.body, family, plan.reasoning.on, effort)
+        fields |= thinking
         messages = inject(_split(request.raw)["messages"], plan.prompt, plan.prompt_mode)
         if messages is not None:
             fields["messages"] = messages
@@ -59,6 +63,7 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
         reasoning=plan.reasoning.on,
         effort=effort if has_effort else None,
         prompt_injected=messages is not None,
+        told_to_think=bool(thinking),
     )
     rule = plan.verdict.rule
     mutation = {} if rule is None else rule.plugins.get("header_mutation", {})

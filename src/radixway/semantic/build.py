@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from radixway.config.semantic import SemanticSection
 from radixway.pipeline import ModelStates
 from radixway.semantic.cache_rules import CacheDefault
+from radixway.semantic.counts import Counts
 from radixway.semantic.detect import Detect
 from radixway.semantic.holder import Snapshots, watch
 from radixway.semantic.middleware import Semantic
@@ -22,6 +23,7 @@ from radixway.semantic.snapshot import Encode, Snapshot
 from radixway.semantic.tools import Profiles
 from radixway.semantic.tools.client_lists import ClientLists
 from radixway.semantic.tools.middleware import ToolSelection
+from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
@@ -37,8 +39,11 @@ def build_room(
     *,
     cache: CacheDefault | None,
     home: Path | None = None,
+    metrics: Metrics | None = None,
 ) -> SemanticRoom:
-    """The room of a gateway. `cache`: see `Detect`. `home`: where vectors of tools are kept between runs."""
+    """The room of a gateway. `cache`: see `Detect`. `home`: where vectors of tools are kept between runs.
+    `metrics`: where decisions are counted, if somebody reads that.
+    """
 
     async def load_head() -> DomainHead | None:
         from radixway.encoders import EncoderError
@@ -57,6 +62,7 @@ def build_room(
         load_head=load_head,
         cache=cache,
         profiles=Profiles(encoders, home=home),
+        metrics=metrics,
     )
 
 
@@ -76,6 +82,7 @@ class SemanticRoom:
         guard: GuardHook | None = None,
         cache: CacheDefault | None = None,
         profiles: Profiles | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """Without `encode` and a head the signals that need them say nothing; without `profiles` no tools are
         selected.
@@ -88,7 +95,7 @@ class SemanticRoom:
             return self.snapshots.current
 
         self.detect = Detect(current, reader, cache)
-        self.middleware = Semantic(current, reader, states, self.feedback)
+        self.middleware = Semantic(current, reader, states, self.feedback, Counts(metrics or Metrics()))
         self._lists = None if profiles is None else ClientLists(profiles)
         self.tools = ToolSelection(current, encode, self._lists)
         """Stands behind `middleware`, which changes what the model is told."""

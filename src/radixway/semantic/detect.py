@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 
 from radixway.pipeline import GatewayError, Next, Reply, Request
 from radixway.semantic.cache_rules import CacheDefault
@@ -34,6 +35,8 @@ class Meaning:
     signals: Signals
     verdict: Verdict
     failed: tuple[str, ...]
+    took_s: float
+    """To find it."""
 
 
 class Detect:
@@ -85,6 +88,7 @@ class Detect:
 
 async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> Meaning:
     """Read signals until the verdict is certain. Raises Blocked where it is that."""
+    began = perf_counter()
     question = read_question(request.body, request.headers)
     signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
     if verdict.action == "block":
@@ -92,7 +96,7 @@ async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> 
         request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
         raise _blocked(snapshot, verdict)
     request.category = verdict.category
-    return Meaning(snapshot, question, signals, verdict, tuple(failed))
+    return Meaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
 
 
 def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:

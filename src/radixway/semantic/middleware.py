@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, get_args
 
 from msgspec import UNSET
@@ -21,6 +22,7 @@ from radixway.pipeline import (
     Request,
 )
 from radixway.semantic.applying import Applied, apply, note_on_reply
+from radixway.semantic.counts import Counts
 from radixway.semantic.detect import Meaning, find_meaning
 from radixway.semantic.plan import Plan, Wish, make_plan
 from radixway.semantic.reading import Reader
@@ -41,12 +43,14 @@ class Semantic:
         reader: Reader,
         states: Callable[[str], ModelState | None],
         feedback: Feedback,
+        counts: Counts,
     ) -> None:
         """`snapshot`: the current one, asked for once per request."""
         self._snapshot = snapshot
         self._reader = reader
         self._states = states
         self._feedback = feedback
+        self._counts = counts
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of the model that was chosen, or of the next that can answer.
@@ -62,7 +66,9 @@ class Semantic:
             return await _pass(request, call_next)
         if not isinstance(meaning, Meaning):
             meaning = await find_meaning(snapshot, self._reader, request)
+        began = perf_counter()
         plan = self._plan(meaning, request, preference)
+        self._counts.decided(plan, meaning.took_s + perf_counter() - began)
         request.journal.add("semantic", plan)
         if plan.choice is None:
             request.edit(model=ANY_MODEL)
@@ -90,7 +96,7 @@ class Semantic:
     async def _try(self, plan: Plan, request: Request, call_next: Next) -> Reply:
         """The plan's models in order, as long as one has no worker at all that can answer."""
         assert plan.choice is not None
-        raw, headers = request.raw, request.headers
+        raw, headers, asked = request.raw, request.headers, request.model or ""
         refusal: GatewayError | None = None
         for each in plan.choice.ranked:
             if refusal is not None:
@@ -104,6 +110,7 @@ class Semantic:
                 continue
             rule = plan.verdict.rule
             judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
+            self._counts.applied(plan, applied, asked)
             self._feedback.remember(request.id, judged_as, applied.model)
             note_on_reply(reply, applied)
             return reply

@@ -11,7 +11,7 @@ from radixway.config.semantic.categories import PromptMode
 from radixway.pipeline import ModelState
 from radixway.semantic.decide import Verdict
 from radixway.semantic.question import Question
-from radixway.semantic.reasoning import Reasoning, decide_reasoning
+from radixway.semantic.reasoning import BY_RULE, Reasoning, decide_reasoning
 from radixway.semantic.scores import Feedback
 from radixway.semantic.selection import Candidate, Choice, choose, split, weigh
 from radixway.semantic.shipped_prompts import SHIPPED
@@ -159,7 +159,7 @@ def _pricing(snapshot: Snapshot, model: str) -> Pricing | None:
 def _reasoning(snapshot: Snapshot, verdict: Verdict, chosen: bool) -> Reasoning:
     """A rule with models of its own says itself whether they think; otherwise entropy has its say."""
     if verdict.rule is not None and verdict.rule.refs:
-        return Reasoning(chosen, verdict.confidence, "rule")
+        return Reasoning(chosen, verdict.confidence, BY_RULE)
     distribution = verdict.distribution if snapshot.section.reasoning.entropy else None
     return decide_reasoning(distribution, snapshot.needs, chosen, verdict.category, snapshot.rules.threshold)
 

@@ -10,6 +10,11 @@ from radixway.semantic.signals.domain import normalised_entropy
 VERY_HIGH, HIGH, MEDIUM, LOW = 0.8, 0.6, 0.4, 0.2
 """Where the bands of normalised entropy begin; below the last is very low."""
 
+WITHOUT_DISTRIBUTION = ("fallback_traditional_classification", "no_classification_data")
+"""The reasons where no domain was read: with a category, and without."""
+BY_RULE = "rule"
+"""The reason where a rule's own model says whether to think."""
+
 
 class Reasoning(NamedTuple):
     """The decision, how sure it is, and the published reason."""
@@ -17,6 +22,12 @@ class Reasoning(NamedTuple):
     on: bool
     confidence: float
     reason: str
+
+
+def uncertainty(entropy: float) -> str:
+    """The published name of the band that a normalised entropy lies in."""
+    bands = ((VERY_HIGH, "very_high"), (HIGH, "high"), (MEDIUM, "medium"), (LOW, "low"))
+    return next((name for least, name in bands if entropy >= least), "very_low")
 
 
 def decide_reasoning(
@@ -33,9 +44,7 @@ def decide_reasoning(
     goes before that of `needs` for the question's own `category`. `threshold`: the domain's.
     """
     if not distribution:
-        return Reasoning(
-            chosen, 0.5, "fallback_traditional_classification" if category else "no_classification_data"
-        )
+        return Reasoning(chosen, 0.5, WITHOUT_DISTRIBUTION[0 if category else 1])
     needs = dict(needs) if category is None else {**needs, category: chosen}
     ranked = sorted(distribution, key=distribution.__getitem__, reverse=True)
     top, share = ranked[0], distribution[ranked[0]]

@@ -1,0 +1,157 @@
+"""Decisions in numbers, under the published names. Label values are of the configuration and of the head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from math import log2
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from radixway.semantic.reasoning import BY_RULE, WITHOUT_DISTRIBUTION, Reasoning, uncertainty
+from radixway.semantic.signals.domain import normalised_entropy
+
+if TYPE_CHECKING:
+    from radixway.semantic.applying import Applied
+    from radixway.semantic.plan import Plan
+    from radixway.telemetry import Metrics
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_SHARES = tuple(tenth / 10 for tenth in range(11))
+_BITS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
+_UNKNOWN = "unknown"
+
+
+class Counts:
+    """Counted once per request whose model is left to the gateway."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
+        categories = Gauge(  # a counter's name would end in _total
+            "llm_category_classifications_count",
+            "Requests by the category that they were found to be of",
+            ["category"],
+            registry=registry,
+        )
+        modifications = counter(
+            "llm_model_routing_modifications",
+            "Requests sent to another model than they named",
+            "source_model",
+            "target_model",
+        )
+        reasons = counter(
+            "llm_routing_reason_codes", "Decisions by why they were made", "reason_code", "model"
+        )
+        thinking = counter(
+            "llm_reasoning_decisions",
+            "Decisions on whether a model is to think",
+            "category",
+            "model",
+            "enabled",
+            "effort",
+        )
+        templates = counter(
+            "llm_reasoning_template_usage",
+            "Requests in which a family's parameter for thinking was set, on or off",
+            "family",
+            "param",
+        )
+        efforts = counter(
+            "llm_reasoning_effort_usage", "Requests given an effort, by family", "family", "effort"
+        )
+        by_entropy = counter(
+            "llm_entropy_classification_decisions",
+            "Decisions on thinking by how unsure the domain was",
+            "uncertainty_level",
+            "reasoning_enabled",
+            "decision_reason",
+            "top_category",
+        )
+        without = counter(
+            "llm_entropy_fallback_usage",
+            "Decisions on thinking made without a domain's distribution",
+            "fallback_reason",
+            "fallback_strategy",
+        )
+        entropies = histogram(
+            "llm_entropy_values",
+            "Shannon entropy of domains' distributions, in bits",
+            _BITS,
+            "category",
+            "classification_type",
+        )
+        confidences = histogram(
+            "llm_classification_confidence",
+            "How sure a request's category was",
+            _SHARES,
+            "category",
+            "classification_method",
+        )
+        classifiers = histogram(
+            "llm_classifier_latency_seconds",
+            "Seconds that reading signals of a kind took, the encoder's waiting included",
+            _SECONDS,
+            "classifier",
+        )
+        self._routing = histogram(
+            "llm_model_routing_latency_seconds", "Seconds from a question to the decision on it", _SECONDS
+        )
+        # A child costs a tuple, a lock and two lookups to find: find each once.
+        self._categories = cache(categories.labels)
+        self._modifications, self._reasons = cache(modifications.labels), cache(reasons.labels)
+        self._thinking = cache(thinking.labels)
+        self._templates, self._efforts = cache(templates.labels), cache(efforts.labels)
+        self._by_entropy, self._without = cache(by_entropy.labels), cache(without.labels)
+        self._entropies, self._confidences = cache(entropies.labels), cache(confidences.labels)
+        self._classifiers = cache(classifiers.labels)
+
+    def decided(self, plan: Plan, seconds: float) -> None:
+        """One decision, and how long it took to find."""
+        verdict, reasoning = plan.verdict, plan.reasoning
+        category = verdict.category or _UNKNOWN
+        self._routing.observe(seconds)
+        for kind, took_s in plan.signals.latencies_s.items():
+            self._classifiers(kind).observe(took_s)
+        self._categories(category).inc()
+        if verdict.category is not None:
+            method = verdict.reason.partition(":")[0].removesuffix("_overrides")
+            self._confidences(category, method).observe(verdict.confidence)
+        model = plan.choice.best.model if plan.choice is not None else _UNKNOWN
+        self._reasons(verdict.reason, model).inc()
+        if reasoning.reason in WITHOUT_DISTRIBUTION:
+            self._without("no_distribution", reasoning.reason).inc()
+        elif reasoning.reason != BY_RULE and verdict.distribution:
+            self._count_entropy(verdict.distribution, reasoning)
+
+    def _count_entropy(self, distribution: Mapping[str, float], reasoning: Reasoning) -> None:
+        top = max(distribution, key=distribution.__getitem__)
+        entropy = normalised_entropy(distribution)
+        self._by_entropy(uncertainty(entropy), _boolean(reasoning.on), reasoning.reason, top).inc()
+        self._entropies(top, "entropy_based").observe(entropy * log2(len(distribution)))
+
+    def applied(self, plan: Plan, applied: Applied, source: str) -> None:
+        """The decision was put into effect for a request that had named `source`."""
+        if applied.model != source:
+            self._modifications(source, applied.model).inc()
+        effort = applied.effort or ""
+        category = applied.category or _UNKNOWN
+        self._thinking(category, applied.model, _boolean(applied.reasoning), effort).inc()
+        section = plan.snapshot.section
+        family = section.family_of(applied.model)
+        if family is not None and applied.told_to_think:
+            name = section.models[applied.model].reasoning_family or _UNKNOWN
+            self._templates(name, family.parameter).inc()
+            if effort:
+                self._efforts(name, effort).inc()
+
+
+def _boolean(claim: bool) -> str:
+    return "true" if claim else "false"
