@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from radixway.config import Config
+from radixway.config.semantic import SemanticSection
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])
@@ -31,3 +32,16 @@ def test_a_section_is_shown_with_its_defaults(section):
     assert SHOWN[section].keys() == defaults.keys()
     given = Config.model_validate({section: SHOWN[section]}).model_dump(mode="json")[section]
     assert given == defaults
+
+
+PUBLISHED = {"bert_model", "semantic_cache", "prompt_guard", "classifier", "api"}
+WITHOUT_EFFECT = {"clear_route_cache", "embedding_models", "observability", "router", "listeners"}
+
+
+def test_the_semantic_section_is_shown_with_its_defaults():
+    defaults = SemanticSection().model_dump(mode="json")
+    shown = SHOWN["semantic"]
+    assert shown.keys() == defaults.keys() - PUBLISHED - WITHOUT_EFFECT
+    given = SemanticSection.model_validate(shown).model_dump(mode="json")
+    assert given == defaults
+    assert all(name in PAGE.read_text() for name in PUBLISHED | WITHOUT_EFFECT)

@@ -161,8 +161,3 @@ class TenantsSection(Section):
     def is_on(self) -> bool:
         """Whether anything is configured here: requests are counted, and may be limited."""
         return bool(self.model_fields_set or self.named)
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether requests need a key."""
-        return any(tenant.keys for tenant in self.named.values())

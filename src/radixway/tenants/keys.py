@@ -49,11 +49,6 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._known)
 
-    @property
-    def has_admin(self) -> bool:
-        """Whether some key allows administrative calls."""
-        return any("admin" in key.scopes for key in self._known.values())
-
     def find(self, headers: Iterable[tuple[bytes, bytes]]) -> KnownKey | None:
         """The key in `Authorization: Bearer` or `x-api-key`; None without a known one."""
         for given in keys_in(headers):

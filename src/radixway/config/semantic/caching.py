@@ -14,13 +14,13 @@ from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, 
 from radixway.config.yaml_file import in_words, line_of, read_yaml
 
 
-def whole_cache(own: SemanticCacheSection, semantic: SemanticSection | None) -> SemanticCacheSection:
+def whole_cache(own: SemanticCacheSection, semantic: SemanticSection) -> SemanticCacheSection:
     """What `semantic_cache` says, completed with the classic key of the same name.
 
     Enabled also where only single categories or decisions want it. Raises ConfigError.
     """
-    classic = None if semantic is None else semantic.semantic_cache
-    if semantic is None or classic is None:
+    classic = semantic.semantic_cache
+    if classic is None:
         return own
     threshold = classic.similarity_threshold
     said: dict[str, Any] = {
@@ -35,9 +35,9 @@ def whole_cache(own: SemanticCacheSection, semantic: SemanticSection | None) -> 
     return SemanticCacheSection.model_validate(said)
 
 
-def is_cached_by_default(own: SemanticCacheSection, semantic: SemanticSection | None) -> bool:
+def is_cached_by_default(own: SemanticCacheSection, semantic: SemanticSection) -> bool:
     """Whether answers are kept where no category or decision says otherwise."""
-    classic = None if semantic is None else semantic.semantic_cache
+    classic = semantic.semantic_cache
     return own.enabled or ("enabled" not in own.model_fields_set and classic is not None and classic.enabled)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -261,6 +261,3 @@ class Listener(Section):
     address: str = ""
     port: int = Field(default=0, ge=0, le=65535)
     timeout: str = ""
-
-
-PluginSettings = dict[str, Any]

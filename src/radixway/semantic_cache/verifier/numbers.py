@@ -26,7 +26,6 @@ _SCALES = {
     "crore": 1e7,
 }
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:st|nd|rd|th)?(?![\d])|[a-z]+", re.I)
-_FRACTION = re.compile(r"(?<!\d)(\d+)\s*/\s*(\d+)(?!\d)")
 _ARITHMETIC = re.compile(
     r"\d\s*([-−/÷^]|minus|divided)\s*(?:by\s*)?\d|\d\s*(?:to the power of|mod)\s*\d", re.I
 )
