@@ -187,8 +187,20 @@ async def test_what_clients_say_in_the_gateways_name_reaches_nobody():
         await running.post("/v1/chat/completions", body, headers=spoofed)
         sent = worker.requests[-1].headers
     assert sent["x-selected-model"] == sent["x-vsr-model"] == "prover"
-    assert sent["x-vsr-category"] == "math" and sent["x-vsr-reasoning"] == "on"
+    assert sent["x-vsr-category"] == "math" and sent["x-vsr-reasoning"] == "true"
+    assert "x-vsr-cache-status" not in sent
     assert "x-gateway-destination-endpoint" not in sent and "x-vsr-selected-model" not in sent
+
+
+async def test_workers_are_told_whether_the_cache_was_asked():
+    async with scripted_worker(models=MODELS) as worker:
+        on = {"enabled": True}
+        async with running_gateway(worker.url, semantic=SECTION, semantic_cache=on) as running:
+            body = {"model": "auto", "messages": [{"role": "user", "content": "the theorem"}]}
+            for said in ({}, {"x-vsr-cache-control": "no-cache"}, {"x-vsr-cache-control": "no-store"}):
+                await running.post("/v1/chat/completions", body, headers=said)
+    told = [request.headers["x-vsr-cache-status"] for request in worker.requests if request.body]
+    assert told == ["miss", "bypass", "bypass"]
 
 
 async def test_a_model_without_workers_is_passed_over_for_the_next():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -83,6 +83,8 @@ class Request:
     """What the request is about, where the semantic layer has judged it by now."""
     cache_threshold: float | None = None
     """Least cosine at which a kept answer will do, where the category has one of its own."""
+    cache_status: Literal["miss", "bypass"] | None = None
+    """What a cache of answers that it has passed made of it; None where there is no cache."""
     meaning: object | None = None
     """What the semantic layer found of it before its turn to decide came; for itself alone."""
     known_model: str = "unknown"

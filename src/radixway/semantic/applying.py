@@ -68,7 +68,7 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
     rule = plan.verdict.rule
     mutation = {} if rule is None else rule.plugins.get("header_mutation", {})
     headers = mutated(without(request.headers, OWN_REQUEST_HEADERS), mutation)
-    request.headers = (*headers, *_request_headers(applied))
+    request.headers = (*headers, *_request_headers(applied, request.cache_status))
     return applied
 
 
@@ -117,13 +117,13 @@ def header_value(text: str) -> bytes:
     return "".join(char if char.isprintable() else " " for char in text).encode("utf-8", "replace")
 
 
-def _request_headers(applied: Applied) -> Headers:
+def _request_headers(applied: Applied, cache_status: str | None) -> Headers:
     named = {
         "x-selected-model": applied.model,
         "x-vsr-model": applied.model,
         "x-vsr-category": applied.category,
-        "x-vsr-reasoning": "on" if applied.reasoning else "off",
+        "x-vsr-reasoning": "true" if applied.reasoning else "false",
         "x-vsr-reasoning-effort": applied.effort,
-        "x-vsr-cache-status": "miss",
+        "x-vsr-cache-status": cache_status,
     }
     return tuple((name.encode(), header_value(value)) for name, value in named.items() if value)

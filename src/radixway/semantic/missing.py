@@ -11,6 +11,7 @@ from radixway.config.semantic import SemanticSection
 log = logging.getLogger(__name__)
 
 _HEADS = "the shipped head is used"
+_GUARD = "nothing takes its place but a guard, where there is one"
 
 
 def missing_models(section: SemanticSection) -> Iterator[tuple[str, str]]:
@@ -18,8 +19,8 @@ def missing_models(section: SemanticSection) -> Iterator[tuple[str, str]]:
     classifier, guard = section.classifier, section.prompt_guard
     named = [
         (classifier.category_model.model_id, _HEADS),
-        (classifier.pii_model.model_id, _HEADS),
-        (guard.model_id if guard is not None else "", _HEADS),
+        (classifier.pii_model.model_id, _GUARD),
+        (guard.model_id if guard is not None else "", _GUARD),
         (section.embedding_models.qwen3_model_path, "the encoder under `encoders` is used"),
         (section.embedding_models.gemma_model_path, "the encoder under `encoders` is used"),
         (_tools_database(section), "no tools are selected from it"),

@@ -51,6 +51,7 @@ class SemanticCache:
         """A kept answer, or the answer of whoever comes next."""
         allowed = read_directives(request.cache_control)
         question = self._question_of(request, allowed)
+        request.cache_status = "bypass"
         if question is None:
             return await call_next(request)
         found: Found | None = None
@@ -59,6 +60,7 @@ class SemanticCache:
             self._note(request, question, found)
             if found.match is not None:
                 return self._give(request, found.match)
+            request.cache_status = "miss"
         reply = await call_next(request)
         if allowed.may_keep:
             self._overhear(request, question, found, reply, allowed)

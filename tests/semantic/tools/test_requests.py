@@ -102,7 +102,7 @@ async def test_nothing_else_is_lost_beside_system_prompt_thinking_and_headers(se
     assert b'"name": "\\u4eba"}' in request.body
     assert body["stream"] is False and 1 <= len(body["tools"]) <= 2
     assert request.headers["x-selected-model"] == request.headers["x-vsr-model"] == "prover"
-    assert request.headers["x-vsr-reasoning"] == "on" and request.headers["x-mine"] == "1"
+    assert request.headers["x-vsr-reasoning"] == "true" and request.headers["x-mine"] == "1"
     assert headers["x-vsr-selected-model"] == "prover"
 
 
