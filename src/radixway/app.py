@@ -59,7 +59,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.classification import LazyRoom, classify_routes, prompt_routes, vector_routes
+from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.telemetry import JournalBook, Metrics
 from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
@@ -269,9 +269,8 @@ class Gateway:
 
             self._rest.include_router(cache_routes(cache, self.journals, access))
         classification = LazyRoom(config, states, reading.encoders, semantic)
-        self._rest.include_router(classify_routes(classification))
-        self._rest.include_router(vector_routes(classification))
-        self._rest.include_router(prompt_routes(semantic, access))
+        for router in classification_routes(classification, semantic, access):
+            self._rest.include_router(router)
         if semantic is not None:
             self._rest.include_router(semantic_routes(semantic, access))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built

@@ -131,12 +131,15 @@ def test_the_command_prints_tables_and_writes_figures(tmp_path):
     data, tools = written(tmp_path / "rows.jsonl", ROWS), written(tmp_path / "tools.jsonl", TOOL_ROWS)
     told = tmp_path / "figures.json"
     arguments = ["eval", "tools", "--data", data, "--tools", tools, "--examples", 1, "--json", told]
+    arguments += ["--plot", tmp_path / "figures.svg"]
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     assert json.loads(told.read_text())["one"]["at"].keys() >= {
         "the description's cosine",
         "vectors and words",
     }
+    drawn = (tmp_path / "figures.svg").read_text()
+    assert all(line in drawn for line in ("several wanted, all found", "false offers"))
 
 
 def test_the_command_ends_with_one_sentence_where_there_is_no_file(tmp_path):

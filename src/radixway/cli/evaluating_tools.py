@@ -25,6 +25,7 @@ def tools(
     ] = None,
     examples: Annotated[int, typer.Option(help="At most so many example queries for a tool.", min=0)] = 30,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw them there: .svg or .png.")] = None,
 ) -> None:
     """Recall with and without example queries, the tokens that are left, and what a least score costs."""
     try:
@@ -35,8 +36,13 @@ def tools(
             import json
 
             json_file.write_text(json.dumps(dataclasses.asdict(figures), indent=1) + "\n", "utf-8")
+        if plot:
+            from radixway.evaluation.tools_picture import draw
+
+            draw(figures, plot)
     except ModuleNotFoundError as error:
-        fail(f"{error.name} is not installed: pip install 'radixway[semantic]'")
+        extra = "simulate" if error.name == "matplotlib" else "semantic"
+        fail(f"{error.name} is not installed: pip install 'radixway[{extra}]'")
     except (OSError, ValueError) as error:
         fail(str(error))
 

@@ -251,3 +251,17 @@ async def test_vectors_are_the_encoders_and_likeness_is_their_cosine(asking):
         assert near["total_candidates"] == 3
         _, models = await running.get("/api/v1/embeddings/models")
         assert models["models"][0]["dimension"] == 384
+
+
+async def test_the_overview_names_every_path_and_no_other(asking):
+    async with asking() as running:
+        _, told = await running.get("/api/v1")
+        _, described = await running.get("/openapi.json")
+    listed = {(each["path"], each["method"].lower()) for each in told["endpoints"]}
+    assert ("/api/v1/classify/batch", "post") in listed and ("/config/system-prompts", "put") in listed
+    paths = described["paths"]
+    tagged = {
+        (p, m) for p, calls in paths.items() for m, call in calls.items() if "classification" in call["tags"]
+    }
+    assert tagged == listed | {("/api/v1", "get")}
+    assert all(each["description"] for each in told["endpoints"])

@@ -3,9 +3,7 @@
 Nothing of the encoders is imported before the first question.
 """
 
-from radixway.surfaces.classification.classify import classify_routes
 from radixway.surfaces.classification.opening import LazyRoom
-from radixway.surfaces.classification.prompts import prompt_routes
-from radixway.surfaces.classification.vectors import vector_routes
+from radixway.surfaces.classification.routes import classification_routes
 
-__all__ = ["LazyRoom", "classify_routes", "prompt_routes", "vector_routes"]
+__all__ = ["LazyRoom", "classification_routes"]
