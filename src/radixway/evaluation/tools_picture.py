@@ -1,4 +1,4 @@
-"""A picture of tool selection's figures: recall by how many tools are offered, and what a least score does."""
+"""A picture of tool selection: recall by how many tools are offered, and what a least score does."""
 
 from __future__ import annotations
 
