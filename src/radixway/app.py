@@ -269,7 +269,7 @@ class Gateway:
 
             self._rest.include_router(cache_routes(cache, self.journals, access))
         classification = LazyRoom(config, states, reading.encoders, semantic)
-        for router in classification_routes(classification, semantic, access):
+        for router in classification_routes(classification, semantic, access, self.metrics):
             self._rest.include_router(router)
         if semantic is not None:
             self._rest.include_router(semantic_routes(semantic, access))

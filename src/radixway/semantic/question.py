@@ -29,7 +29,7 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     if not isinstance(messages, list):
         text = _prompt_text(body.get("prompt"))
         return Question(text, text, named)
-    said = [(message.get("role"), content_text(message.get("content"))) for message in _mappings(messages)]
+    said = [(message.get("role"), content_text(message.get("content"))) for message in objects_in(messages)]
     asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
     if asked is None:
         asked = " ".join(text for role, text in said if role != "user" and text)
@@ -40,9 +40,7 @@ def content_text(content: Any) -> str:
     """The text of a message's content: a string, or parts of which some are text."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    texts = (part.get("text") for part in _mappings(content) if part.get("type") == "text")
+    texts = (part.get("text") for part in objects_in(content) if part.get("type") == "text")
     return " ".join(text for text in texts if isinstance(text, str))
 
 
@@ -52,5 +50,6 @@ def _prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else ""
 
 
-def _mappings(items: list[Any]) -> Iterator[Mapping[str, Any]]:
-    return (item for item in items if isinstance(item, dict))
+def objects_in(items: Any) -> Iterator[Mapping[str, Any]]:
+    """What of a decoded list are objects; none where it is no list."""
+    return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())

@@ -265,3 +265,30 @@ async def test_the_overview_names_every_path_and_no_other(asking):
     }
     assert tagged == listed | {("/api/v1", "get")}
     assert all(each["description"] for each in told["endpoints"])
+
+
+async def test_a_threshold_of_nothing_is_passed_by_every_confidence(asking):
+    unsure = "How does the price of insulin shape the history of a nation's law?"
+    async with asking() as running:
+        _, usual, _ = await running.post(INTENT, {"text": unsure})
+        _, told, _ = await running.post(INTENT, {"text": unsure, "options": {"confidence_threshold": 0}})
+    assert usual["routing_decision"] == "low_confidence_general"
+    assert told["routing_decision"] == "high_confidence_specialized"
+
+
+async def test_batches_are_counted_under_the_published_names_also_those_that_fail(asking):
+    async with asking(semantic=SECTION) as running:
+        await running.post(BATCH, {"texts": [HISTORY]})
+        await running.post(BATCH, {"texts": [HISTORY, PHYSICS]})
+        status, _, _ = await running.post(BATCH, {"texts": [HISTORY], "task_type": "pii"})
+        async with running.client.get(running.url + "/metrics/prometheus") as response:
+            lines = (await response.text()).splitlines()
+    assert status == 503
+    found = dict(line.rsplit(" ", 1) for line in lines if line.startswith("batch_classification_"))
+    one, many = 'processing_type="sequential"', 'processing_type="concurrent"'
+    assert found[f"batch_classification_requests_total{{{one}}}"] == "2.0"
+    assert found[f"batch_classification_texts_total{{{many}}}"] == "2.0"
+    assert found[f"batch_classification_size_distribution_sum{{{one}}}"] == "2.0"
+    assert found[f'batch_classification_duration_seconds_count{{batch_size_range="2-5",{many}}}'] == "1.0"
+    failed = f'error_type="UNIFIED_CLASSIFIER_UNAVAILABLE",{one}'
+    assert found[f"batch_classification_errors_total{{{failed}}}"] == "1.0"

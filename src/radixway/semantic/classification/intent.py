@@ -13,7 +13,7 @@ from radixway.semantic.plan import Plan, Wish, make_plan
 from radixway.semantic.question import Question
 from radixway.semantic.reading import Reader
 from radixway.semantic.scores import Feedback
-from radixway.semantic.signals.base import Domain, Signals
+from radixway.semantic.signals.base import Domain, Signal, Signals
 from radixway.semantic.snapshot import Snapshot
 
 HIGH_CONFIDENCE = 0.7
@@ -44,7 +44,8 @@ class Intent:
         """As published: whether the category is sure enough for its specialist; or that a rule blocks."""
         if self.plan is None:
             return "blocked_by_rule"
-        sure = self.domain is not None and self.domain.confidence >= (threshold or HIGH_CONFIDENCE)
+        least = HIGH_CONFIDENCE if threshold is None else threshold
+        sure = self.domain is not None and self.domain.confidence >= least
         return "high_confidence_specialized" if sure else "low_confidence_general"
 
     def matched(self) -> dict[str, list[str]]:
@@ -106,6 +107,6 @@ def _everything(snapshot: Snapshot) -> Callable[[Signals], bool | Missing]:
     return ask
 
 
-def _says(signal: Any) -> bool:
+def _says(signal: Signal) -> bool:
     """Whether a signal matched, rather than being a figure that is always there."""
-    return bool(signal.matched) and (bool(signal.name) or signal.kind in ("domain", "language"))
+    return signal.matched and (bool(signal.name) or signal.kind in ("domain", "language"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from radixway.semantic.question import objects_in
 from radixway.semantic.tools.tool import Tool
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -59,12 +60,8 @@ def called_tools(body: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _called(messages: Any) -> Iterator[str]:
-    for message in _mappings(messages):
-        calls = [call.get("function") for call in _mappings(message.get("tool_calls"))]
-        for function in _mappings([*calls, message.get("function_call")]):
+    for message in objects_in(messages):
+        calls = [call.get("function") for call in objects_in(message.get("tool_calls"))]
+        for function in objects_in([*calls, message.get("function_call")]):
             if isinstance(name := function.get("name"), str):
                 yield name
-
-
-def _mappings(items: Any) -> Iterator[Mapping[str, Any]]:
-    return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())

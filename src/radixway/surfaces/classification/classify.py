@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import APIRouter, Request
 
 from radixway.surfaces.classification.bodies import body_of, check_text, check_texts
+from radixway.surfaces.classification.counts import BatchCounts, Processing
 from radixway.surfaces.classification.errors import ApiError, in_this_shape
 from radixway.surfaces.classification.leaving import while_connected
 from radixway.surfaces.classification.opening import LazyRoom
@@ -42,7 +44,7 @@ _combined = msgspec.json.Decoder(_Combined)
 _batch = msgspec.json.Decoder(_Batch)
 
 
-def classify_routes(room: LazyRoom) -> APIRouter:
+def classify_routes(room: LazyRoom, counts: BatchCounts) -> APIRouter:
     """Intent, personal data, attacks; several of them, or many texts, at once; and what judges them."""
     router = APIRouter(tags=["classification"])
 
@@ -93,7 +95,17 @@ def classify_routes(room: LazyRoom) -> APIRouter:
             limits = tasks.room.snapshot.section.api.batch_classification
             texts = check_texts(asked.texts, limits.max_batch_size)
             at_once = limits.max_concurrency if len(texts) > limits.concurrency_threshold else 1
-            return await while_connected(request, tasks.batch(texts, task, options, at_once))
+            processing: Processing = "sequential" if at_once == 1 else "concurrent"
+            counts.began(processing, len(texts))
+            began = perf_counter()
+            try:
+                with in_this_shape("UNIFIED_CLASSIFIER_UNAVAILABLE"):
+                    told = await while_connected(request, tasks.batch(texts, task, options, at_once))
+            except ApiError as error:
+                counts.failed(processing, error.code)
+                raise
+            counts.ended(processing, len(texts), perf_counter() - began)
+            return told
 
     @router.get("/info/models")
     async def models() -> Answer:

@@ -11,19 +11,22 @@ from fastapi.routing import APIRoute
 from radixway import __version__
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.classification.classify import classify_routes
+from radixway.surfaces.classification.counts import BatchCounts
 from radixway.surfaces.classification.opening import LazyRoom
 from radixway.surfaces.classification.prompts import prompt_routes
 from radixway.surfaces.classification.vectors import vector_routes
+from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
     from radixway.semantic.build import SemanticRoom
 
 
 def classification_routes(
-    room: LazyRoom, semantic: SemanticRoom | None, access: AdminAccess
+    room: LazyRoom, semantic: SemanticRoom | None, access: AdminAccess, metrics: Metrics
 ) -> list[APIRouter]:
     """`semantic`: the gateway's, whose prompts `access` may switch; None where it has none."""
-    routers = [classify_routes(room), vector_routes(room), prompt_routes(semantic, access)]
+    counts = BatchCounts(metrics)
+    routers = [classify_routes(room, counts), vector_routes(room), prompt_routes(semantic, access)]
     return [*routers, _overview(routers)]
 
 
