@@ -32,7 +32,7 @@ def another_that_may_come(running):
     running.gateway.registry.add(WorkerSection(url="http://127.0.0.1:1"))
 
 
-@pytest.mark.parametrize("form", ["map", "array"])
+@pytest.mark.parametrize("form", ["map", pytest.param("array", marks=pytest.mark.slow)])
 async def test_what_the_router_expects_is_what_the_engine_finds(tmp_path, form):
     events = (
         "--kv-events-endpoint",

@@ -213,7 +213,7 @@ def test_what_many_need_at_the_same_time_is_computed_once(requests, page, batch,
     assert not computed or max(computed.values()) == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(arrivals, min_size=60, max_size=150), st.integers(1, 4), shapes["page"], shapes["order"])
 def test_nothing_overtakes_a_request_that_has_been_passed_too_often(stream, running, page, order) -> None:
     most_passed, queue.STARVING = queue.STARVING, 3
