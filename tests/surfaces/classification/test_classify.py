@@ -267,15 +267,6 @@ async def test_the_overview_names_every_path_and_no_other(asking):
     assert all(each["description"] for each in told["endpoints"])
 
 
-async def test_a_threshold_of_nothing_is_passed_by_every_confidence(asking):
-    unsure = "How does the price of insulin shape the history of a nation's law?"
-    async with asking() as running:
-        _, usual, _ = await running.post(INTENT, {"text": unsure})
-        _, told, _ = await running.post(INTENT, {"text": unsure, "options": {"confidence_threshold": 0}})
-    assert usual["routing_decision"] == "low_confidence_general"
-    assert told["routing_decision"] == "high_confidence_specialized"
-
-
 async def test_batches_are_counted_under_the_published_names_also_those_that_fail(asking):
     async with asking(semantic=SECTION) as running:
         await running.post(BATCH, {"texts": [HISTORY]})
