@@ -72,6 +72,10 @@ def test_what_is_no_json_reports_nothing():
     assert used_of(b"[" * 100_000) is None
 
 
+def test_figures_beyond_all_sense_are_none():
+    assert used_of(b'{"usage": {"prompt_tokens": 1, "completion_tokens": 9%s}}' % (b"9" * 400)) is None
+
+
 async def test_a_streams_last_report_counts():
     usage = event(choices=[], usage={"prompt_tokens": 9, "completion_tokens": 3})
     assert await metered(delta("a"), delta("b"), usage, b"data: [DONE]\n\n") == [Used(9, 3)]

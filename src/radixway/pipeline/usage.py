@@ -38,7 +38,8 @@ class Used:
         )
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0)] | None
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)] | None
+"""More than that is no figure of sense, and would not fit where usage is kept."""
 
 
 class _Details(msgspec.Struct):

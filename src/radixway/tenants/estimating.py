@@ -15,18 +15,20 @@ _MOST_PROMPT_TOKENS = 32_768
 """Bodies may carry images, whose bytes say nothing of tokens."""
 
 
-class _Sampling(msgspec.Struct):
-    max_new_tokens: int | None = None
-    n: int | None = None
+_MOST_TOKENS = 10**12
+"""Whatever a request asks for: more than any limit, and small enough to be multiplied by a price."""
 
 
 class _Asked(msgspec.Struct):
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    n: int | None = None
+    # Wrong types are the surface's, or the worker's, to refuse: what makes sense is counted all the same.
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    n: Any = None
+    best_of: Any = None
     prompt: Any = None
     text: Any = None
-    sampling_params: _Sampling | list[_Sampling] | None = None
+    input_ids: msgspec.Raw = msgspec.Raw(b"")
+    sampling_params: Any = None
 
 
 _read = msgspec.json.Decoder(_Asked).decode
@@ -38,13 +40,14 @@ def expected_use(raw: bytes) -> Used:
         asked = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         asked = _Asked()
-    sampling = asked.sampling_params
-    if isinstance(sampling, list):
-        sampling = sampling[0] if sampling else None
-    most = asked.max_completion_tokens or asked.max_tokens or (sampling and sampling.max_new_tokens)
-    copies = asked.n or (sampling and sampling.n) or 1
-    prompts = max(_count(asked.prompt), _count(asked.text))
-    return Used(prompt_size(raw), (most or USUAL_COMPLETION_TOKENS) * copies * prompts, estimated=True)
+    given = asked.sampling_params
+    sampling = [each for each in (given if isinstance(given, list) else [given]) if isinstance(each, dict)]
+    longest = max((_number(each.get("max_new_tokens")) for each in sampling), default=0)
+    most = _number(asked.max_completion_tokens) or _number(asked.max_tokens) or longest
+    copies = max(_number(asked.n), _number(asked.best_of), *(_number(each.get("n")) for each in sampling), 1)
+    prompts = max(_count(asked.prompt), _count(asked.text), bytes(asked.input_ids).count(b"[") - 1, 1)
+    answers = min((most or USUAL_COMPLETION_TOKENS) * copies * prompts, _MOST_TOKENS)
+    return Used(prompt_size(raw), answers, estimated=True)
 
 
 def used_by_size(request: Request, answer_bytes: int) -> Used:
@@ -62,3 +65,8 @@ def _count(prompts: Any) -> int:
     """Several prompts in one request are told from one that is a list of token ids."""
     several = isinstance(prompts, list) and prompts and not isinstance(prompts[0], int)
     return len(prompts) if several else 1
+
+
+def _number(value: Any) -> int:
+    """A count that a body gives, at a bearable size; 0 for what is none. It never lowers what is reserved."""
+    return int(min(max(value, 0), _MOST_TOKENS)) if isinstance(value, int | float) else 0
