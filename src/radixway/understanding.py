@@ -55,7 +55,7 @@ class Understanding:
             return
         from radixway.encoders import OnePass
 
-        yield OnePass(self.encoders)
+        yield OnePass(self.encoders, wait_s=self._config.encoders.wait_s)
         if self.semantic is not None:
             yield self.semantic.detect
         if self.cache is not None:

@@ -1,5 +1,7 @@
 """MiniLM: its vectors, its states, and texts of any length."""
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,4 +81,25 @@ def test_the_summary_is_of_the_layers_at_each_third(minilm):
     early, middle, last = (read.states[layer] for layer in (2, 4, 6))
     expected = [early.mean(axis=0), middle.mean(axis=0), middle.max(axis=0), last.max(axis=0)]
     assert np.array_equal(read.summary, np.concatenate(expected))
+    read = minilm.encode([LONG], layers=(2, 4, 6))[0]
+    early, middle, last = (read.states[layer] for layer in (2, 4, 6))
+    expected = [early.mean(axis=0), middle.mean(axis=0), middle.max(axis=0), last.max(axis=0)]
+    np.testing.assert_allclose(read.summary, np.concatenate(expected), atol=1e-5)
     assert not minilm.encode([""])[0].summary.any()
+
+
+def test_states_that_nobody_asked_for_are_let_go_window_by_window(minilm, monkeypatch):
+    known = []
+    run = minilm._backbone.run
+
+    class States(np.ndarray):
+        pass
+
+    def watched(ids, layers):
+        states = [each.view(States) for each in run(ids, layers)]
+        known.extend(weakref.ref(each) for each in states)
+        return states
+
+    monkeypatch.setattr(minilm._backbone, "run", watched)
+    alive = [sum(one() is not None for one in known) for _ in minilm.steps(LONG * 4)]
+    assert len(alive) > 5 and max(alive) <= 3, "a megabyte has two gigabytes of them"

@@ -12,6 +12,7 @@ from radixway.encoders import (
     EncoderClosed,
     EncoderError,
     EncoderService,
+    EncoderTooSlow,
     OnePass,
     RequestEncodings,
     load_encoder,
@@ -208,6 +209,17 @@ async def test_what_one_head_is_refused_the_others_are_too(service, gated):
     assert [type(error) for error in refused] == [EncoderBusy] * 3
     gated.gate.set()
     await asyncio.gather(*tasks)
+
+
+async def test_a_text_that_takes_too_long_is_given_up_for_all_heads_and_its_place_is_free(service, gated):
+    encodings = RequestEncodings(service, wait_s=1e-9)
+    refused = await asyncio.gather(*(encodings.encode(LONG) for _ in range(2)), return_exceptions=True)
+    assert [type(error) for error in refused] == [EncoderTooSlow] * 2
+    with pytest.raises(EncoderTooSlow, match=r"encoders\.wait_s"):
+        await encodings.encode(LONG)  # not read again for a head that comes later
+    gated.gate.set()
+    await service.encode("short")
+    assert [text for text, _ in gated.finished] == ["short"]
 
 
 async def test_the_configured_service_reads_with_the_configured_model(encoders_home, int8):

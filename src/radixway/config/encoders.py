@@ -23,6 +23,9 @@ class EncodersSection(Section):
     """Texts that are read at a time, each in one thread."""
     queue: int = Field(default=256, ge=1)
     """Texts that may wait; one more is refused, and its request goes on without being understood."""
+    wait_s: float = Field(default=5, gt=0)
+    """How long a request waits for its text to be read, in seconds; then it goes on without being understood.
+    A quarter of a megabyte takes about that long."""
     classifiers: Path | None = None
     """A folder of Hugging Face classifiers: for each task there, the best one judges, and no shipped head."""
     preload: bool = False

@@ -5,7 +5,7 @@ Needs radixway[semantic]; nothing here is imported until something is configured
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
 from radixway.encoders.load import load_encoder, start_service
-from radixway.encoders.request import OnePass, RequestEncodings, read_once
+from radixway.encoders.request import EncoderTooSlow, OnePass, RequestEncodings, read_once
 from radixway.encoders.sentence import SentenceEncoder
 from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
 
@@ -15,6 +15,7 @@ __all__ = [
     "EncoderClosed",
     "EncoderError",
     "EncoderService",
+    "EncoderTooSlow",
     "Encoding",
     "OnePass",
     "RequestEncodings",

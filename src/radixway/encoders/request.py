@@ -9,13 +9,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from radixway.encoders.encoding import Encoding
+from radixway.encoders.encoding import EncoderError, Encoding
 
 if TYPE_CHECKING:
     from radixway.encoders.service import EncoderService
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+
+class EncoderTooSlow(EncoderError):
+    """A text was not read in the time that its request could wait; it goes on without."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,9 +38,15 @@ class RequestEncodings:
     likewise: a request is understood by all heads or by none. The pass ends when nobody awaits it any more.
     """
 
-    def __init__(self, service: EncoderService, layers: Sequence[int] = ()) -> None:
-        """`layers` are those that any head may want: they come with every pass, so that one is enough."""
+    def __init__(
+        self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+    ) -> None:
+        """`layers` are those that any head may want: they come with every pass, so that one is enough.
+
+        `wait_s`: how long a pass may take; then all who ask for that text are told EncoderTooSlow.
+        """
         self.service = service
+        self._wait_s = wait_s
         self._layers = frozenset(layers)
         self._passes: dict[str, _Pass] = {}
 
@@ -56,9 +66,17 @@ class RequestEncodings:
                     del self._passes[text]
 
     def _begin(self, text: str, layers: frozenset[int]) -> _Pass:
-        reading = asyncio.ensure_future(self.service.read(text, layers=sorted(layers)))
+        reading = asyncio.ensure_future(self._read(text, layers))
         begun = self._passes[text] = _Pass(layers, reading)
         return begun
+
+    async def _read(self, text: str, layers: frozenset[int]) -> Encoding:
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await self.service.read(text, layers=sorted(layers))
+        except TimeoutError:
+            why = f"{len(text)} characters were not read within {self._wait_s:g} s (encoders.wait_s)"
+            raise EncoderTooSlow(why) from None
 
 
 of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_request", default=None)
@@ -68,27 +86,32 @@ of_this_request: ContextVar[RequestEncodings | None] = ContextVar("of_this_reque
 class OnePass:
     """A middleware within which every text is read once, whoever asks `EncoderService.encode` for it."""
 
-    def __init__(self, service: EncoderService, layers: Sequence[int] = ()) -> None:
-        """`layers`: see `RequestEncodings`."""
+    def __init__(
+        self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+    ) -> None:
+        """`layers`, `wait_s`: see `RequestEncodings`."""
         self._service = service
         self._layers = tuple(layers)
+        self._wait_s = wait_s
 
     async def __call__(self, request: R, call_next: Callable[[R], Awaitable[T]]) -> T:
-        with read_once(self._service, self._layers):
+        with read_once(self._service, self._layers, wait_s=self._wait_s):
             return await call_next(request)
 
 
 @contextmanager
-def read_once(service: EncoderService, layers: Sequence[int] = ()) -> Iterator[None]:
+def read_once(
+    service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
+) -> Iterator[None]:
     """Within it, in this task and those it starts, every text is read once. Within another it does nothing.
 
-    `layers`: see `RequestEncodings`.
+    `layers`, `wait_s`: see `RequestEncodings`.
     """
     current = of_this_request.get()
     if current is not None and current.service is service:
         yield
         return
-    token = of_this_request.set(RequestEncodings(service, layers))
+    token = of_this_request.set(RequestEncodings(service, layers, wait_s=wait_s))
     try:
         yield
     finally:

@@ -55,34 +55,52 @@ class SentenceEncoder:
         if unknown := set(layers) - set(self.layers):
             raise ValueError(f"{self.id} has layers {list(self.layers)}, not {sorted(unknown)}")
         wanted = sorted({*self._summarised, *layers})
-        pieces = self._pieces.split(text)
-        runs: list[list[Floats]] = []
+        pieces = yield from self._pieces.steps(text)
+        kept: dict[int, list[Floats]] = {layer: [] for layer in layers}
+        summary = _Summary(self.size)
         total = np.zeros(self.size, np.float32)
+        begun = False
         for window in self._pieces.windows(pieces):
-            if runs:
+            if begun:
                 yield
-            states = self._backbone.run(window.ids, wanted)
-            pooled = states[-1][0] if self._pooling == "cls" else states[-1].mean(axis=0)
+            begun = True
+            states = dict(zip(wanted, self._backbone.run(window.ids, wanted), strict=True))
+            last = states[wanted[-1]]
+            pooled = last[0] if self._pooling == "cls" else last.mean(axis=0)
             total += pooled * max(1, window.end - window.begin)
             owned = slice(window.at, window.at + window.end - window.begin)
-            runs.append([state[owned] for state in states])
-        merged = {
-            layer: np.concatenate(parts) for layer, parts in zip(wanted, zip(*runs, strict=True), strict=True)
-        }
+            summary.add(*(states[layer][owned] for layer in self._summarised))
+            for layer, parts in kept.items():
+                parts.append(states[layer][owned])
         return Encoding(
             vector=total / max(float(np.linalg.norm(total)), 1e-12),
             tokens=len(pieces.ids),
             offsets=pieces.offsets,
-            summary=_summary(*(merged[layer] for layer in self._summarised)),
-            states={layer: merged[layer] for layer in layers},
+            summary=summary.of(len(pieces.ids)),
+            states={layer: np.concatenate(parts) for layer, parts in kept.items()},
         )
 
 
-def _summary(early: Floats, middle: Floats, last: Floats) -> Floats:
-    """Of three layers' states, [n, size] each: see `Encoding.summary`."""
-    if not len(last):
-        return np.zeros(4 * last.shape[1], np.float32)
-    return np.concatenate([early.mean(axis=0), middle.mean(axis=0), middle.max(axis=0), last.max(axis=0)])
+class _Summary:
+    """See `Encoding.summary`. States of three layers are added up and let go: those of a megabyte are 2 GB."""
+
+    def __init__(self, size: int) -> None:
+        self._sums = [np.zeros(size, np.float32) for _ in range(2)]
+        self._most = [np.full(size, -np.inf, np.float32) for _ in range(2)]
+
+    def add(self, early: Floats, middle: Floats, last: Floats) -> None:
+        """Of a window, [n, size] each."""
+        if len(last):
+            for total, states in zip(self._sums, (early, middle), strict=True):
+                total += states.sum(axis=0)
+            for most, states in zip(self._most, (middle, last), strict=True):
+                np.maximum(most, states.max(axis=0), out=most)
+
+    def of(self, tokens: int) -> Floats:
+        """Of so many tokens in all; zeros for a text without any."""
+        if not tokens:
+            return np.zeros(4 * len(self._sums[0]), np.float32)
+        return np.concatenate([*(total / np.float32(tokens) for total in self._sums), *self._most])
 
 
 def _finish(steps: Generator[None, None, Encoding]) -> Encoding:

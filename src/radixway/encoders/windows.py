@@ -11,7 +11,7 @@ Every piece belongs to the one window in which it stands furthest from an edge.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from radixway.encoders.encoding import EncoderError, Ints
 
 OVERLAP = 32
 """Pieces that a window has in common with the next."""
+
+_AT_A_TIME = 4096
+"""Characters that are split at a time: the library lets no other thread run meanwhile."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -69,12 +72,32 @@ class WordPieces:
 
     def split(self, text: str) -> Pieces:
         """The pieces of `text`; what is not valid Unicode in it counts as U+FFFD."""
-        try:
-            encoded = self._backend.encode(text, add_special_tokens=False)
-        except (TypeError, UnicodeEncodeError):  # a lone surrogate
-            encoded = self._backend.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False)
-        offsets = np.array(encoded.offsets, np.int32).reshape(-1, 2)
-        return Pieces(np.array(encoded.ids, np.int32), offsets)
+        steps = self.steps(text)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                pieces: Pieces = done.value
+                return pieces
+
+    def steps(self, text: str) -> Generator[None, None, Pieces]:
+        """The same, with pauses in which others may go on: a megabyte takes seconds.
+
+        A long text is split in parts that end before a space, where it makes no difference. Only in a run
+        without spaces that is longer than a part some pieces may be others.
+        """
+        ids: list[Ints] = []
+        offsets: list[Ints] = []
+        begin = 0
+        while not ids or begin < len(text):
+            if ids:
+                yield
+            end = _end_of_part(text, begin)
+            encoded = self._encode(text[begin:end])
+            ids.append(np.array(encoded.ids, np.int32))
+            offsets.append(np.array(encoded.offsets, np.int32).reshape(-1, 2) + np.int32(begin))
+            begin = end
+        return Pieces(np.concatenate(ids), np.concatenate(offsets))
 
     def windows(self, pieces: Pieces) -> Iterator[Window]:
         """As few as there can be; one for a text without pieces."""
@@ -89,6 +112,12 @@ class WordPieces:
                 return
             start, owned = stop - OVERLAP, end
 
+    def _encode(self, text: str) -> tokenizers.Encoding:
+        try:
+            return self._backend.encode(text, add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError):  # a lone surrogate
+            return self._backend.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False)
+
     def _specials(self) -> tuple[Ints, Ints]:
         """Ids that stand before and after every text."""
         encoded = self._backend.encode("a")
@@ -97,3 +126,13 @@ class WordPieces:
             raise EncoderError("the tokenizer knows no letters")
         first, last = np.flatnonzero(~special)[[0, -1]]
         return ids[:first], ids[last + 1 :]
+
+
+def _end_of_part(text: str, begin: int) -> int:
+    end = begin + _AT_A_TIME
+    if end >= len(text):
+        return len(text)
+    for at in range(end, begin, -1):
+        if text[at].isspace():
+            return at
+    return end
