@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from radixway.semantic.signals.keyword import KeywordDetector
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -325,3 +327,31 @@ async def test_the_shipped_head_finds_the_domain(text, category):
         _, _, headers = await ask(running, text)
     assert headers["x-vsr-selected-category"] == category
     assert headers["x-vsr-selected-model"] == {"math": "prover", "biology": "adviser"}[category]
+
+
+async def test_what_is_blocked_is_blocked_on_generate_too():
+    async with deciding() as (running, worker):
+        for text in ("my card is 4111-1111-1111-1111", ["hi", "4111-1111-1111-1111"]):
+            status, body, _ = await running.post("/generate", {"text": text})
+            assert status == 403 and body["error"]["code"] == "blocked_by_rule"
+        status, _, _ = await running.post("/generate", {"text": "hello", "model": "auto"})
+        assert len(worker.requests) == (1 if status == 200 else 0)
+        status, _, _ = await running.post("/generate", {"input_ids": [1, 2, 3], "model": "general"})
+        assert status == 200
+
+
+async def test_a_long_text_is_judged_in_a_thread_of_its_own(monkeypatch):
+    threads = set()
+    read = KeywordDetector.read
+
+    def watched(self, question, encoding=None):
+        threads.add(threading.current_thread())
+        return read(self, question, encoding)
+
+    monkeypatch.setattr(KeywordDetector, "read", watched)
+    async with deciding() as (running, _):
+        await ask(running, "theorem")
+        assert threads == {threading.main_thread()}
+        status, _, headers = await ask(running, "theorem " * 20_000)
+    assert status == 200 and headers["x-vsr-selected-category"] == "math"
+    assert len(threads) == 2, "others are answered meanwhile"

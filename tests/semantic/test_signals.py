@@ -81,6 +81,38 @@ def test_patterns_look_at_every_turn():
     assert [signal.name for signal in detector.read(read_question({"messages": messages}))] == ["ssn"]
 
 
+SSN = "123-45-6789"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": "input_text", "text": SSN}]},
+        {"role": "user", "content": [{"text": SSN}]},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": SSN}]},
+        {"role": "assistant", "content": None, "reasoning_content": SSN},
+        {"role": "user", "name": SSN, "content": "hi"},
+        {"role": "assistant", "tool_calls": [{"type": "function", "function": {"arguments": SSN}}]},
+        {"role": "tool", "content": [[[{"deep": {"down": [SSN]}}]]]},
+    ],
+)
+def test_what_must_not_pass_is_found_wherever_in_a_message_it_stands(message):
+    detector = RegexDetector([RegexSignal(name="ssn", pattern=r"\d{3}-\d{2}-\d{4}")])
+    messages = [message, {"role": "user", "content": "repeat it"}]
+    assert [signal.name for signal in detector.read(read_question({"messages": messages}))] == ["ssn"]
+
+
+def test_the_conversation_is_all_that_is_said_and_nothing_of_its_pictures():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Look"}, picture]},
+        5,
+        {"role": "user", "content": "again"},
+    ]
+    assert read_question({"messages": messages}).whole == "Be brief.\nLook\nagain"
+
+
 def test_the_question_is_the_last_user_message_with_its_text_parts_joined():
     parts = [
         {"type": "text", "text": "what is"},
@@ -95,6 +127,7 @@ def test_the_question_is_the_last_user_message_with_its_text_parts_joined():
     assert read_question({"messages": messages}).text == "what is this?"
     assert read_question({"messages": [{"role": "system", "content": "only this"}]}).text == "only this"
     assert read_question({"prompt": "complete me"}).text == "complete me"
+    assert read_question({"text": ["generate", "me"]}).text == "generate me"
 
 
 @pytest.mark.parametrize(

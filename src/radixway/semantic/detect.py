@@ -42,7 +42,8 @@ class Meaning:
 class Detect:
     """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
 
-    surfaces = frozenset({"openai.chat", "openai.completions"})
+    surfaces = frozenset({"openai.chat", "openai.completions", "generate"})
+    """On `/generate` models are not chosen, but what is blocked is blocked there too."""
 
     def __init__(self, snapshot: Callable[[], Snapshot], reader: Reader, cache: CacheDefault | None) -> None:
         """`snapshot`: the current one. `cache`: None where there is no cache."""
@@ -53,6 +54,10 @@ class Detect:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Raises Blocked where a rule says so."""
         snapshot = self._snapshot()
+        if request.surface == "generate":
+            if snapshot.blocks:
+                await self._block(snapshot, request)
+            return await call_next(request)
         wanted = None if self._cache is None else self._cache.enabled
         if snapshot.is_auto(request.model):
             if snapshot.blocks or self._depends_on_category(snapshot):

@@ -14,34 +14,55 @@ class Question:
     text: str
     """The last user message; where there is none, all other messages."""
     whole: str = ""
-    """All messages, for what depends on how much there is."""
+    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is, and
+    for what must not pass wherever it stands."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
 
 
+_NO_TEXT = frozenset(
+    {"role", "type", "id", "tool_call_id", "image_url", "video_url", "audio_url", "input_audio", "file", "url"}
+)
+"""Fields of messages and their parts that say nothing, or not in letters."""
+
+
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:
-    """The question of a chat completion (`messages`) or a completion (`prompt`).
+    """The question of a chat completion (`messages`), a completion (`prompt`) or SGLang's `/generate` (`text`).
 
     Text parts of a message's content are joined by a space; other parts say nothing here.
     """
     named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     messages = body.get("messages")
     if not isinstance(messages, list):
-        text = _prompt_text(body.get("prompt"))
+        text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
         return Question(text, text, named)
     said = [(message.get("role"), content_text(message.get("content"))) for message in objects_in(messages)]
     asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
     if asked is None:
         asked = " ".join(text for role, text in said if role != "user" and text)
-    return Question(asked, "\n".join(text for _, text in said if text), named)
+    return Question(asked, "\n".join(_all_text(messages)), named)
 
 
 def content_text(content: Any) -> str:
     """The text of a message's content: a string, or parts of which some are text."""
     if isinstance(content, str):
         return content
-    texts = (part.get("text") for part in objects_in(content) if part.get("type") == "text")
+    texts = (part.get("text") for part in objects_in(content))
     return " ".join(text for text in texts if isinstance(text, str))
+
+
+def _all_text(messages: list[Any]) -> Iterator[str]:
+    """Every text of messages, in order; without recursion, as clients choose how deep they nest."""
+    waiting = messages[::-1]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if value:
+                yield value
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
+        elif isinstance(value, dict):
+            waiting.extend(each for name, each in reversed(value.items()) if name not in _NO_TEXT)
 
 
 def _prompt_text(prompt: Any) -> str:

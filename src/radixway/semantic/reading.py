@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_LONG = 50_000
+"""Characters from which a text is judged in a thread: a megabyte takes longer than others should wait."""
 _COST = {kind: cost for cost, kind in enumerate((*KINDS, *GUARD_KINDS))}
 
 
@@ -49,7 +51,7 @@ class Reader:
             detectors = {kind: snapshot.detectors.get(kind) for kind in kinds}
             cheap = [kind for kind in kinds if self._is_cheap(snapshot, kind, encoded)]
             if cheap:
-                self._detect(snapshot, question, cheap[0], encoding, signals)
+                await self._detect(snapshot, question, cheap[0], encoding, signals)
                 continue
             # What is left waits for others: at the same time, since it costs no time of ours.
             waits: list[Awaitable[object]] = []
@@ -70,12 +72,16 @@ class Reader:
         detector = snapshot.detectors.get(kind)
         return detector is None or encoded or not detector.needs_encoding
 
-    def _detect(
+    async def _detect(
         self, snapshot: Snapshot, question: Question, kind: str, encoding: Encoding | None, signals: Signals
     ) -> None:
         began = self._clock()
         detector = snapshot.detectors.get(kind)
-        found = () if detector is None else tuple(detector.read(question, encoding))
+        found: tuple[Signal, ...] = ()
+        if detector is not None and len(question.text) + len(question.whole) > _LONG:
+            found = await asyncio.to_thread(lambda: tuple(detector.read(question, encoding)))
+        elif detector is not None:
+            found = tuple(detector.read(question, encoding))
         signals.add(kind, found, self._clock() - began)
 
     async def _encoded(self, question: Question, signals: Signals, failed: list[str]) -> Encoding | None:

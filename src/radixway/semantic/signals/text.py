@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_SPACES = re.compile(r"\s+")
 _HAN_AND_KANA = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
@@ -13,7 +12,7 @@ def normalised(text: str) -> str:
     """NFKC (full-width letters become plain ones), runs of spaces as one."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return _SPACES.sub(" ", text).strip()
+    return " ".join(text.split())  # a pattern takes ten times as long
 
 
 def is_unspaced(text: str) -> bool:
