@@ -267,12 +267,12 @@ class Gateway:
         if cache is not None:
             from radixway.surfaces.semantic_cache import cache_routes
 
-            self._rest.include_router(cache_routes(cache, self.journals, access))
+            self._rest.include_router(cache_routes(cache, self.journals, self._gate))
         classification = LazyRoom(config, states, reading.encoders, semantic)
         for router in classification_routes(classification, semantic, access, self.metrics):
             self._rest.include_router(router)
         if semantic is not None:
-            self._rest.include_router(semantic_routes(semantic, access))
+            self._rest.include_router(semantic_routes(semantic, self._gate))
         early = [worker.given for worker in self.registry]  # added by a middleware when it was built
         for section in (*early, *config.workers):
             self.registry.add(section)

@@ -363,10 +363,40 @@ async def test_kept_answers_stay_with_their_tenant_unless_two_share_a_namespace(
         for key in (ACME, "ally-key", RIVAL):
             _, _, headers = await ask(gateway, key, **question)
             hits[key] = headers.get("x-vsr-cache-hit")
+            if key == ACME:
+                hit = headers["x-request-id"]
         rows = (await usage(gateway, "?by=tenant"))["usage"]
+        entry = (await gateway.get(f"/explain/{hit}", **bearer(ACME)))[1]["steps"][2]["entry"]
+        by_id, by_entry = {"request_id": hit}, {"entry": entry}
+        reports = [
+            (await gateway.post("/cache/report", body, **bearer(key)))[:2]
+            for key, body in ((RIVAL, by_id), (RIVAL, by_entry), (ACME, by_id))
+        ]
     assert hits == {ACME: "true", "ally-key": "true", RIVAL: None}
+    assert [status for status, _ in reports] == [404, 200, 200]
+    assert [told.get("removed") for _, told in reports] == [None, False, True]
     kept = {row["tenant"]: (row["kept_answers"], row["total_tokens"]) for row in rows if row["kept_answers"]}
     assert kept == {"acme": (1, 18), "ally": (1, 0)}
+
+
+async def test_a_tenant_judges_its_own_answers_alone():
+    refs = [{"model": "m", "use_reasoning": False}]
+    semantic = {
+        "decisions": [{"name": "all", "rules": {"type": "language", "name": "en"}, "modelRefs": refs}]
+    }
+    async with (
+        scripted_worker(counting) as worker,
+        tenants_gateway(worker, semantic=semantic, encoders={"backend": "numpy"}) as gateway,
+    ):
+        for key in (ACME, RIVAL):  # of the same id, which clients choose
+            headers = {"authorization": f"Bearer {key}", "x-request-id": "1"}
+            body = CHAT | {"model": "auto"}
+            assert (await gateway.post("/v1/chat/completions", body, headers=headers))[0] == 200
+        judged = {"request_id": "1", "rating": "down"}
+        statuses = [
+            (await gateway.post("/feedback", judged, **bearer(key)))[0] for key in (RIVAL, RIVAL, ACME, ROOT)
+        ]
+    assert statuses == [200, 404, 200, 404]
 
 
 async def test_a_tenant_sees_its_own_journals_alone():

@@ -82,7 +82,7 @@ class SentenceEncoder:
 
 
 class _Summary:
-    """See `Encoding.summary`. States of three layers are added up and let go: those of a megabyte are 2 GB."""
+    """See `Encoding.summary`. Three layers' states, added up and let go: a megabyte has 2 GB of them."""
 
     def __init__(self, size: int) -> None:
         self._sums = [np.zeros(size, np.float32) for _ in range(2)]

@@ -111,7 +111,7 @@ class Semantic:
             rule = plan.verdict.rule
             judged_as = rule.name if rule is not None and rule.refs else plan.verdict.category or ""
             self._counts.applied(plan, applied, asked)
-            self._feedback.remember(request.id, judged_as, applied.model)
+            self._feedback.remember(request.id, judged_as, applied.model, request.tenant)
             note_on_reply(reply, applied)
             return reply
         assert refusal is not None

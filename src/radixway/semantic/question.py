@@ -14,20 +14,31 @@ class Question:
     text: str
     """The last user message; where there is none, all other messages."""
     whole: str = ""
-    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is, and
-    for what must not pass wherever it stands."""
+    """Everything that messages say, calls of tools and thoughts too: for what depends on how much there is,
+    and for what must not pass wherever it stands."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The client's headers that travel on, names in lower case."""
 
 
 _NO_TEXT = frozenset(
-    {"role", "type", "id", "tool_call_id", "image_url", "video_url", "audio_url", "input_audio", "file", "url"}
+    {
+        "role",
+        "type",
+        "id",
+        "tool_call_id",
+        "image_url",
+        "video_url",
+        "audio_url",
+        "input_audio",
+        "file",
+        "url",
+    }
 )
 """Fields of messages and their parts that say nothing, or not in letters."""
 
 
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:
-    """The question of a chat completion (`messages`), a completion (`prompt`) or SGLang's `/generate` (`text`).
+    """The question of a chat completion (`messages`), a completion (`prompt`) or `/generate` (`text`).
 
     Text parts of a message's content are joined by a space; other parts say nothing here.
     """

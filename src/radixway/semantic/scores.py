@@ -28,28 +28,35 @@ class Feedback:
         self._config = config
         self._rng = rng or random.Random()
         self._judged: dict[tuple[str, str], Judged] = {}
-        self._given: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._given: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
-    def remember(self, request_id: str, category: str, model: str) -> None:
-        """A decision that may be judged later; the oldest is forgotten beyond `remembered`."""
+    def remember(self, request_id: str, category: str, model: str, tenant: str = "") -> None:
+        """A decision that may be judged later; the oldest is forgotten beyond `remembered`.
+
+        Clients choose ids: those of one tenant are apart from another's.
+        """
         if not self._config.remembered:
             return
-        self._given[request_id] = category, model
-        self._given.move_to_end(request_id)
+        self._given[tenant, request_id] = category, model
+        self._given.move_to_end((tenant, request_id))
         while len(self._given) > self._config.remembered:
             self._given.popitem(last=False)
 
-    def judge(self, request_id: str, reward: float) -> tuple[str, str] | None:
+    def judge(self, request_id: str, reward: float, tenant: str | None = None) -> tuple[str, str] | None:
         """The answer to that request was worth `reward`, 0 to 1. Category and model; None if it is unknown.
 
-        A request is judged once.
+        A request is judged once. `tenant`: whose it must be; None: anybody's, the newest of that id.
         """
-        known = self._given.pop(request_id, None)
+        mine = (tenant, request_id) if tenant is not None else self._newest(request_id)
+        known = self._given.pop(mine, None)
         if known is not None:
             judged = self._judged.setdefault(known, Judged())
             judged.good += reward
             judged.count += 1
         return known
+
+    def _newest(self, request_id: str) -> tuple[str, str]:
+        return next((key for key in reversed(self._given) if key[1] == request_id), ("", request_id))
 
     def score(self, category: str, model: str, configured: float, *, explore: bool = True) -> float:
         """The score that counts now; a draw from the posterior where `explore` is configured and wanted."""

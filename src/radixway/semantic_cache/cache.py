@@ -113,16 +113,19 @@ class AnswerCache:
         self.counts.did("purge", perf_counter() - began)
         return count
 
-    async def report(self, entry_id: str, pair: tuple[str, str] | None = None) -> bool:
+    async def report(
+        self, entry_id: str, pair: tuple[str, str] | None = None, tenant: str | None = None
+    ) -> bool:
         """An answer was wrong: its entry goes. Whether it was still there.
 
         `pair`: the digests of the question asked and of the one that was kept; they are told apart from now
-        on, so that the answer to one of them, when it is kept again, is not given to the other.
+        on, so that the answer to one of them, when it is kept again, is not given to the other. `tenant`:
+        whose entry it must be.
         """
         if pair is not None and pair[0] != pair[1]:
             self._tell_apart(*pair)
         began = perf_counter()
-        there = bool(await self.store.remove(Filter(id=entry_id)))
+        there = bool(await self.store.remove(Filter(id=entry_id, tenant=tenant)))
         self.counts.did("report", perf_counter() - began)
         return there
 

@@ -93,7 +93,7 @@ def admin_routes(
         """Every step and decision of a recent request, by its `x-request-id`; tenants see their own."""
         journal = book.find(request_id)
         tenant = gate.confined_to(request) if gate is not None else None
-        if journal is None or tenant not in (None, _tenant_of(journal)):
+        if journal is None or tenant not in (None, tenant_of(journal)):
             raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
         return journal.explain()
 
@@ -104,7 +104,8 @@ def _breaker(worker: Worker) -> str:
     return worker.breaker.state(monotonic()).value
 
 
-def _tenant_of(journal: Journal) -> str | None:
+def tenant_of(journal: Journal) -> str | None:
+    """Whose request it was; None where no tenants are configured."""
     for step, _, said in journal.entries:
         if step == "tenant" and isinstance(said, Tenancy):
             return said.name

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta
 
 from radixway.pipeline import GatewayError
-from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.gate import Gate
 from radixway.web import BadBody, read_json
 
 if TYPE_CHECKING:
@@ -34,21 +34,22 @@ class _Judgement(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Judgement)
 
 
-def semantic_routes(room: SemanticRoom, access: AdminAccess) -> APIRouter:
+def semantic_routes(room: SemanticRoom, gate: Gate) -> APIRouter:
     """`POST /feedback`, `GET` and `POST /config/semantic`."""
     router = APIRouter(tags=["semantic"])
+    access = gate.access
 
     @router.post("/feedback")
     async def feedback(request: Request) -> dict[str, Any]:
         """How good an answer was: `request_id` and `rating` (`up`, `down`) or `score` (0 to 1).
 
-        It moves the score that the model has in that category.
+        It moves the score that the model has in that category. Tenants judge answers of their own.
         """
         said: _Judgement = read_json(_decoder, await request.body())
         if (said.rating is None) == (said.score is None):
             raise BadBody("give either a rating, up or down, or a score from 0 to 1", param="rating")
         reward = said.score if said.score is not None else float(said.rating == "up")
-        known = room.feedback.judge(said.request_id, reward)
+        known = room.feedback.judge(said.request_id, reward, gate.confined_to(request))
         if known is None:
             raise DecisionNotKnown(f"no decision on {said.request_id!r} is waiting to be judged")
         return {"category": known[0], "model": known[1]}

@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError
 from radixway.semantic_cache import CacheRoom, Filter, Known, exact_of
-from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.admin import tenant_of
+from radixway.surfaces.gate import Gate
 from radixway.telemetry import JournalBook
 from radixway.web import read_json
 
@@ -56,10 +57,10 @@ _pair = msgspec.json.Decoder(_Pair)
 _warm_up = msgspec.json.Decoder(_WarmUp)
 
 
-def cache_routes(room: CacheRoom, book: JournalBook, access: AdminAccess) -> APIRouter:
+def cache_routes(room: CacheRoom, book: JournalBook, gate: Gate) -> APIRouter:
     """Statistics, purge, report of a false hit, warm-up, and the verifier's opinion of two questions."""
     router = APIRouter(tags=["semantic cache"])
-    admin = [Depends(access)]
+    admin = [Depends(gate.access)]
 
     @router.get("/cache/stats", dependencies=admin)
     @router.get("/api/v1/response-cache/stats", dependencies=admin)
@@ -88,15 +89,19 @@ def cache_routes(room: CacheRoom, book: JournalBook, access: AdminAccess) -> API
     async def report(request: Request) -> dict[str, Any]:
         """An answer from the cache was wrong: its entry goes, and the two questions are told apart.
 
-        Whoever got the answer knows its `x-request-id`; no key is needed.
+        Whoever got the answer knows its `x-request-id`; no admin key is needed. Tenants report answers of
+        their own.
         """
         asked = read_json(_report, await request.body())
         if (asked.request_id is None) == (asked.entry is None):
             raise BadRequest("give request_id or entry", param="request_id")
         entry, pair = asked.entry or "", None
+        tenant = gate.confined_to(request)
         if asked.request_id is not None:
-            entry, pair = hit_of(asked.request_id)
-        return {"entry": entry, "removed": await room.cache.report(entry, pair)}
+            entry, pair = hit_of(asked.request_id, tenant)
+        tenancy = None if tenant is None else gate.tenancy_of(request)
+        namespace = None if tenancy is None else tenancy.cache_namespace or tenancy.name
+        return {"entry": entry, "removed": await room.cache.report(entry, pair, namespace)}
 
     @router.post("/cache/warm-up", dependencies=admin)
     async def warm_up(request: Request) -> dict[str, Any]:
@@ -129,8 +134,10 @@ def cache_routes(room: CacheRoom, book: JournalBook, access: AdminAccess) -> API
         pending = room.behind.pending_removals if room.behind is not None else 0
         return {"removed": count, "pending_at_store": pending}
 
-    def hit_of(request_id: str) -> tuple[str, tuple[str, str]]:
+    def hit_of(request_id: str, tenant: str | None) -> tuple[str, tuple[str, str]]:
         journal = book.find(request_id)
+        if journal is not None and tenant not in (None, tenant_of(journal)):
+            journal = None
         for step, _, said in journal.entries if journal is not None else ():
             if step == "semantic_cache" and isinstance(said, dict) and "entry" in said:
                 asked_for, kept = said["questions"]
