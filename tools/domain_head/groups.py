@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from radixway.encoders.heads.ngrams import text_features
+from radixway.evaluation.grouping import DisjointSets
 
 ALIKE = 0.7
 """Cosine of two texts' rarer words, pairs of words and pieces of Chinese, above which they count as one."""
@@ -15,26 +16,20 @@ _ROWS_AT_ONCE = 1000
 def near_duplicates(texts: list[str]) -> list[str]:
     """For each text the name of its group: the group's first text in order of the alphabet."""
     alike = _rare_ngrams(texts)
-    parent = list(range(len(texts)))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
+    sets = DisjointSets(len(texts))
     for begin in range(0, len(texts), _ROWS_AT_ONCE):
         cosines = (alike[begin : begin + _ROWS_AT_ONCE] @ alike.T).tocoo()
         close = cosines.data > ALIKE
         for left, right in zip(cosines.row[close] + begin, cosines.col[close], strict=True):
-            parent[root(int(left))] = root(int(right))
+            sets.join(int(left), int(right))
     seen: dict[str, int] = {}
     for index, text in enumerate(texts):
-        parent[root(index)] = root(seen.setdefault(text, index))
+        sets.join(index, seen.setdefault(text, index))
     names: dict[int, str] = {}
     for index, text in enumerate(texts):
-        names[root(index)] = min(names.get(root(index), text), text)
-    return [names[root(index)] for index in range(len(texts))]
+        root = sets.root(index)
+        names[root] = min(names.get(root, text), text)
+    return [names[sets.root(index)] for index in range(len(texts))]
 
 
 def _rare_ngrams(texts: list[str]) -> sparse.csr_array:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import radixway.bundled
 from radixway.encoders.encoding import Floats
+from radixway.evaluation.grouping import DisjointSets
 
 SAMPLE = Path(radixway.bundled.__file__).parent / "evaluation" / "routing.jsonl.gz"
 """What ships: of MMLU-Pro the questions that no shipped head was trained on, samples of MMLU and GSM8K."""
@@ -127,19 +128,12 @@ def _lines(path: Path) -> Iterator[str]:
 
 def near_duplicates(vectors: Floats) -> NDArray[np.int64]:
     """[rows]: the number of each row's group; rows nearer than `ALIKE` share one. `vectors`: unit length."""
-    parent = np.arange(len(vectors))
-
-    def root(at: int) -> int:
-        while parent[at] != at:
-            parent[at] = parent[parent[at]]
-            at = int(parent[at])
-        return at
-
+    sets = DisjointSets(len(vectors))
     for begin in range(0, len(vectors), _ROWS_AT_ONCE):
         near = np.argwhere(vectors[begin : begin + _ROWS_AT_ONCE] @ vectors.T > ALIKE)
         for one, other in near:
-            parent[root(int(one) + begin)] = root(int(other))
-    _, groups = np.unique([root(at) for at in range(len(vectors))], return_inverse=True)
+            sets.join(int(one) + begin, int(other))
+    _, groups = np.unique([sets.root(at) for at in range(len(vectors))], return_inverse=True)
     return groups.astype(np.int64)
 
 
