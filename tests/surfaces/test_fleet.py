@@ -347,3 +347,10 @@ async def test_a_session_stays_and_is_free_when_it_is_finished():
                 status, told, _ = await gateway.post("/finish_session", body)
                 assert status == 400
                 assert told["error"]["param"] == (None if body == b"{" else "session_id")
+
+
+async def test_every_path_has_a_name_of_its_own_in_openapi():
+    async with running_gateway() as gateway:
+        _, told = await gateway.get("/openapi.json")
+    names = [call["operationId"] for calls in told["paths"].values() for call in calls.values()]
+    assert len(names) == len(set(names)) and "/flush_cache" in told["paths"]

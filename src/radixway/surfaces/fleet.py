@@ -142,7 +142,8 @@ def fleet_routes(fleet: Fleet, access: AdminAccess) -> APIRouter:
         router.add_api_route(path, fleet.tell, methods=["POST"], dependencies=guarded)
     for path in _UPDATES:
         router.add_api_route(path, fleet.update, methods=["POST"], dependencies=guarded)
-    router.add_api_route("/flush_cache", fleet.tell, methods=["GET", "POST"], dependencies=guarded)
+    for method in ("GET", "POST"):  # a route each: OpenAPI wants another name for each
+        router.add_api_route("/flush_cache", fleet.tell, methods=[method], dependencies=guarded)
     router.add_api_route("/abort_request", fleet.abort, methods=["POST"], dependencies=guarded)
 
     @router.get("/get_weight_version")
