@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from radixway.encoders import EncoderService
 from radixway.semantic.signals.keyword import KeywordDetector
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -355,3 +356,20 @@ async def test_a_long_text_is_judged_in_a_thread_of_its_own(monkeypatch):
         status, _, headers = await ask(running, "theorem " * 20_000)
     assert status == 200 and headers["x-vsr-selected-category"] == "math"
     assert len(threads) == 2, "others are answered meanwhile"
+
+
+async def test_signals_and_cache_share_one_pass_whether_a_text_comes_whole_or_in_parts(monkeypatch):
+    read, passes = EncoderService.read, []
+
+    async def counted(self, text, **more):
+        passes.append(text)
+        return await read(self, text, **more)
+
+    monkeypatch.setattr(EncoderService, "read", counted)
+    parts = [{"type": "text", "text": each} for each in ("How do plants", "make sugar?")]
+    async with scripted_worker(models=MODELS) as worker:
+        on = {"enabled": True}
+        async with running_gateway(worker.url, semantic=SECTION, semantic_cache=on) as running:
+            for content in ("How do cells divide?", parts):
+                await running.chat(model="auto", messages=[{"role": "user", "content": content}])
+    assert passes == ["How do cells divide?", "How do plants\nmake sugar?"]

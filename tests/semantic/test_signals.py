@@ -124,7 +124,7 @@ def test_the_question_is_the_last_user_message_with_its_text_parts_joined():
         {"role": "user", "content": parts},
         {"role": "tool", "content": "x"},
     ]
-    assert read_question({"messages": messages}).text == "what is this?"
+    assert read_question({"messages": messages}).text == "what is\nthis?"
     assert read_question({"messages": [{"role": "system", "content": "only this"}]}).text == "only this"
     assert read_question({"prompt": "complete me"}).text == "complete me"
     assert read_question({"text": ["generate", "me"]}).text == "generate me"

@@ -40,7 +40,8 @@ _NO_TEXT = frozenset(
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:
     """The question of a chat completion (`messages`), a completion (`prompt`) or `/generate` (`text`).
 
-    Text parts of a message's content are joined by a space; other parts say nothing here.
+    Text parts of a message's content are lines of it, as for the semantic cache, so that one pass of the
+    encoder does for both; words and patterns do not tell its end from a space. Other parts say nothing here.
     """
     named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     messages = body.get("messages")
@@ -59,7 +60,7 @@ def content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     texts = (part.get("text") for part in objects_in(content))
-    return " ".join(text for text in texts if isinstance(text, str))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _all_text(messages: list[Any]) -> Iterator[str]:
