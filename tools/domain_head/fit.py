@@ -28,6 +28,8 @@ class Choices:
     strength: float = 10.0
     """Inverse of the L2 penalty."""
     iterations: int = 120
+    everyday: float = 1.0
+    """Added to the logits of the everyday style, which what is new is taken for too seldom."""
 
 
 def fit(rows: list[Row], calibration: list[Row], states: States | None, choices: Choices) -> Table:
@@ -52,11 +54,16 @@ def fit(rows: list[Row], calibration: list[Row], states: States | None, choices:
         ngrams=np.round(found.ngrams / scale).astype(np.int8),
         scale=scale.astype(np.float32),
         rarity=rarity,
-        bias=found.bias - mean @ unfolded,
+        bias=found.bias - mean @ unfolded + _style_bias(choices.everyday),
         states=unfolded if states else None,
         temperatures=np.ones(2, np.float32),
     )
     return _calibrated(table, calibration, states)
+
+
+def _style_bias(everyday: float) -> Floats:
+    """[columns]: `everyday` for labels in the everyday style, 0 for those of exams."""
+    return np.repeat(np.array([everyday, 0], np.float32), len(LABELS))
 
 
 def _normal(rows: list[Row], states: States | None) -> tuple[Floats, Floats, Floats]:
