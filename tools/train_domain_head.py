@@ -106,6 +106,8 @@ def to_head(
         arrays |= {f"{script}_{name}": array for name, array in parts.items()}
         if table.states is not None:
             arrays[f"{script}_states"] = table.states
+        if table.neighbours is not None:
+            arrays |= table.neighbours.arrays(script)
         settings[f"{script}_temperatures"] = [round(float(each), 4) for each in table.temperatures]
     return Head(
         kind="domain",

@@ -11,12 +11,19 @@ from domain_head.regression import Floats, regress
 from domain_head.rows import LABELS, Row
 from domain_head.states import States
 from radixway.encoders.heads.domain import Table, weighted_ngrams
+from radixway.encoders.heads.neighbours import Neighbours, unit
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 BUCKETS = 1 << 16
 LEAST_SPREAD = 1e-3
 """Of a state's values, as which smaller ones count: some hardly ever move."""
 NOTHING = np.zeros(0, np.float32)
+KNOWN_SOURCES = frozenset(["prompts_en", "terms_en"])
+"""Rows that are kept as neighbours: topics put into forms would be the same again."""
+STATES = 5
+"""Vectors that are a text's states, the encoder's own first."""
+DIMENSIONS = 128
+"""That are left of a vector there."""
 LONGEST = 2000
 """Characters of a row that are read in training."""
 
@@ -57,8 +64,25 @@ def fit(rows: list[Row], calibration: list[Row], states: States | None, choices:
         bias=found.bias - mean @ unfolded + _style_bias(choices.everyday),
         states=unfolded if states else None,
         temperatures=np.ones(2, np.float32),
+        neighbours=known_texts(rows, states) if states else None,
     )
     return _calibrated(table, calibration, states)
+
+
+def known_texts(rows: list[Row], states: States) -> Neighbours:
+    """Everyday rows along the directions in which they differ most, each of a vector's values of spread 1."""
+    known = sorted(
+        (row for row in rows if row.source in KNOWN_SOURCES), key=lambda row: LABELS.index(row.label)
+    )
+    vectors = np.stack([states[row.text][: len(states[row.text]) // STATES] for row in known]).astype(
+        np.float32
+    )
+    mean, spread = vectors.mean(axis=0), np.maximum(vectors.std(axis=0), LEAST_SPREAD)
+    normal = (vectors - mean) / spread
+    directions = np.linalg.eigh(normal.T @ normal)[1][:, -DIMENSIONS:]
+    projection = directions / spread[:, None]
+    counts = np.bincount(_targets(known), minlength=len(LABELS))
+    return Neighbours(projection, mean @ projection, unit(normal @ directions), counts)
 
 
 def _style_bias(everyday: float) -> Floats:

@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
 from radixway.encoders.heads.chinese import HASHES, ChineseTable
 from radixway.encoders.heads.head import Head
+from radixway.encoders.heads.neighbours import Neighbours
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 
 HAN_FROM, HAN_ALONE = 0.1, 0.5
 """Share of Chinese among a text's characters from which the Chinese table reads it, and reads it alone."""
 OTHER_UNREAD = 0.5
 """Probability of `other` for what no table can read, like kana or Hangul; the other labels share the rest."""
+
+NEIGHBOURS_WEIGHT = 0.8
+"""What the logarithm of known texts' density counts among the logits of the everyday style."""
 
 Columns = NDArray[np.int64]
 
@@ -59,6 +63,8 @@ class Table:
     """[size or 5 · size, columns]: what the vector counts, then the summary; None where neither is read."""
     temperatures: Floats
     """[styles]: what logits are divided by, weighted by how likely each style is."""
+    neighbours: Neighbours | None = None
+    """Everyday texts that are known; the style's probability is not theirs to change."""
 
     def logits(self, features: TextFeatures, states: Floats) -> Floats:
         """[columns], uncalibrated probabilities' logarithms up to a constant. `states`: see `states_of`."""
@@ -66,6 +72,11 @@ class Table:
         logits: Floats = self.bias + (values @ self.ngrams[columns].astype(np.float32)) * self.scale
         if self.states is not None:
             logits = logits + states[: len(self.states)] @ self.states
+        if self.neighbours is not None:
+            everyday = logits[: len(self.neighbours.counts)]
+            near = self.neighbours.logits(states[: len(self.neighbours.projection)])
+            moved = everyday + NEIGHBOURS_WEIGHT * near
+            everyday[:] = moved - np.logaddexp.reduce(moved) + np.logaddexp.reduce(everyday)
         return logits
 
     def probabilities(self, logits: Floats) -> Floats:
@@ -158,4 +169,5 @@ def _table(head: Head, script: str, buckets: int) -> Table:
         bias=take("bias", columns).astype(np.float32),
         states=None if states is None else take("states", states.shape[0], columns).astype(np.float32),
         temperatures=temperatures,
+        neighbours=Neighbours.read(head, script),
     )
