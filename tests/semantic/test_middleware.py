@@ -264,10 +264,28 @@ async def test_a_bad_edit_keeps_the_last_good_configuration_and_says_why(tmp_pat
         assert headers["x-vsr-selected-model"] == "general"
         _, health = await running.get("/health")
         assert "shiped_prompts" in health["semantic"]["error"]
+        for nothing in ("", "# later\n"):  # as it is while somebody writes it
+            file.write_text(nothing)
+            status, said, _ = await running.post("/config/semantic/reload", {})
+            assert status == 409 and "router.yaml: there is nothing in it" in said["message"]
         file.write_text("default_model: prover\n")
         assert (await running.post("/config/semantic/reload", {}))[0] == 200
         _, _, headers = await ask(running, "hello")
         assert headers["x-vsr-selected-model"] == "prover"
+
+
+async def test_a_reload_that_meets_a_defect_keeps_the_last_good_configuration(tmp_path, monkeypatch):
+    file = tmp_path / "router.yaml"
+    file.write_text("default_model: general\n")
+
+    async def broken(*_):
+        raise RuntimeError("a defect")
+
+    async with deciding(section={"config": str(file), "watch": False}) as (running, _):
+        monkeypatch.setattr("radixway.semantic.holder.take_snapshot", broken)
+        status, said, _ = await running.post("/config/semantic/reload", {})
+        assert status == 409 and said["message"] == "internal error (RuntimeError)"
+        assert (await ask(running, "hello"))[0] == 200
 
 
 async def test_a_changed_file_takes_effect_by_itself(tmp_path):

@@ -93,6 +93,10 @@ class Snapshots:
                 self._error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
                 return Reload(False, str(error))
+            except Exception as error:  # whatever a file made go wrong, the next edit must be read
+                self._error = f"internal error ({type(error).__name__})"
+                log.exception("semantic: the last good configuration stays")
+                return Reload(False, self._error)
             log.info("semantic: configuration %s is in force", self.describe()["checksum"])
             return Reload(True, f"configuration {self.describe()['checksum']} is in force")
 

@@ -58,6 +58,8 @@ NAMED = '{"tool": {"function": {"name": "f"}}}'
         ('[{"tool":\n{"function": {"name": "f",\n}}}]', ":3: not valid JSON: "),
         ('[{"tool": {"function": {"name": "f", "x": NaN}}}]', ":1: not valid JSON: NaN is no number"),
         ("[" * 100_000, ":1: not valid JSON: "),
+        ('[{"tool": {"function": {"name": "f", "x": "\\ud800"}}}]', ":1: 0: it has half a character"),
+        (f'[{NAMED[:-1]}, "tags": ["\\ud800"]}}]', ":1: 0: it has half a character"),
     ],
 )
 def test_a_mistake_is_told_by_path_and_line(tmp_path, text, said):

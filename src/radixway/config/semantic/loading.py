@@ -21,6 +21,8 @@ def load_semantic(path: Path) -> SemanticSection:
         ConfigError: one line per mistake, each with path and line.
     """
     tree, root = read_yaml(path)
+    if not tree:  # as a file is for a moment while somebody writes it: that must not switch rules off
+        raise ConfigError(f"{path}: there is nothing in it")
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
             del tree[name]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _AT_ONCE = 4
 """Lists that are being read at a time; whoever comes beyond them keeps all their tools."""
 
+_MOST_CHARS = 400_000
+"""Of a list's descriptions: the encoder reads that in some seconds, and is everybody's."""
+
 _encode = msgspec.msgpack.encode
 
 
@@ -28,7 +31,7 @@ class ClientLists:
 
     def __init__(self, profiles: Profiles, *, most_tools: int = 4096) -> None:
         self._profiles = profiles
-        self._most = most_tools
+        self.most_tools = most_tools
         self._tools = 0
         self._known: OrderedDict[bytes, ToolIndex] = OrderedDict()
         self._reading: dict[bytes, asyncio.Task[ToolIndex]] = {}
@@ -36,9 +39,11 @@ class ClientLists:
     async def find(self, tools: Sequence[Tool], wait_s: float) -> ToolIndex | None:
         """The index of a list; None where it takes longer than `wait_s`, and then it is read on for the next.
 
-        None at once for a list of more tools than may be kept, and where too many lists are being read.
-        Raises EncoderError.
+        None at once for a list of more tools than may be kept, or of too many words, and where too many lists
+        are being read. Raises EncoderError.
         """
+        if len(tools) > self.most_tools or sum(len(tool.description) for tool in tools) > _MOST_CHARS:
+            return None
         digest = blake2b(_encode([(tool.name, tool.description) for tool in tools]), digest_size=16).digest()
         known = self._known.get(digest)
         if known is not None:
@@ -46,7 +51,7 @@ class ClientLists:
             return known
         reading = self._reading.get(digest)
         if reading is None:
-            if len(self._reading) >= _AT_ONCE or len(tools) > self._most:
+            if len(self._reading) >= _AT_ONCE:
                 return None
             # In a context of its own: it outlives the request that began it.
             reading = asyncio.create_task(self._read(digest, tools), context=Context())
@@ -63,7 +68,7 @@ class ClientLists:
 
     def check(self) -> None:
         """Raises AssertionError where the count or the bound is wrong."""
-        assert self._tools == sum(len(index) for index in self._known.values()) <= self._most
+        assert self._tools == sum(len(index) for index in self._known.values()) <= self.most_tools
         assert len(self._reading) <= _AT_ONCE
 
     async def _read(self, digest: bytes, tools: Sequence[Tool]) -> ToolIndex:
@@ -73,7 +78,7 @@ class ClientLists:
             del self._reading[digest]
         self._known[digest] = index
         self._tools += len(index)
-        while self._tools > self._most:
+        while self._tools > self.most_tools:
             _, oldest = self._known.popitem(last=False)
             self._tools -= len(oldest)
         return index

@@ -84,9 +84,14 @@ def _tool(value: Any, where: str) -> Tool:
         function = msgspec.convert(entry.tool, _Definition).function
     except msgspec.ValidationError as error:
         raise ConfigError(_told(error, f"{where}.tool")) from None
+    try:
+        definition = msgspec.Raw(msgspec.json.encode(entry.tool))
+        msgspec.json.encode(entry)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{where}: it has half a character (a lone surrogate)") from None
     return Tool(
         name=function.name,
-        definition=msgspec.Raw(msgspec.json.encode(entry.tool)),
+        definition=definition,
         description=entry.description or function.description,
         category=entry.category,
         tags=entry.tags,

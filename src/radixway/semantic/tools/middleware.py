@@ -72,13 +72,17 @@ class ToolSelection:
         if not request.body.get("tools"):
             if database is not None:
                 offer = await self._add(request, database, section)
-        elif client.enabled:
+        elif client.enabled and not self._is_too_long(request.body["tools"]):
             own = own_list(request.raw, request.body)
             if own is not None and len(own.raw) >= client.at_least:
                 offer = await self._reduce(request, own, section)
         if offer is not None:
             offer.took_s = self._clock() - began
             request.journal.add("tools", offer)
+
+    def _is_too_long(self, tools: Any) -> bool:
+        """Whether a list of so many would not be read anyway; looking at each takes its time too."""
+        return isinstance(tools, list) and self._lists is not None and len(tools) > self._lists.most_tools
 
     async def _add(self, request: Request, database: ToolIndex, section: ClassicTools) -> Offer:
         """The best tools of the database, in its order."""
