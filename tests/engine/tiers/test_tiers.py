@@ -353,7 +353,7 @@ def soak_over_all_tiers(path: Path, folder: Path, count: int, seed: int, **optio
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 60 * 4096
 
 
-@pytest.mark.parametrize("kv_cache_dtype", ["auto", "int8"])
+@pytest.mark.parametrize("kv_cache_dtype", ["auto", pytest.param("int8", marks=pytest.mark.slow)])
 def test_random_traffic_over_three_tiny_tiers_gives_no_wrong_token(
     path: Path, tmp_path: Path, kv_cache_dtype: str
 ) -> None:

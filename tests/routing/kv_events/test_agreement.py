@@ -22,6 +22,9 @@ PROMPTS = [
     for tail in (0, 50)
 ]
 
+CONNECTED = object()
+"""Among what is under way: the subscriber is connected anew, which it always gets to know."""
+
 
 class Worker:
     """An engine, what of its batches is under way, and its follower."""
@@ -42,6 +45,8 @@ class Worker:
             self.live.append(self.engine.publish(events, self.form))
 
     def restart(self):
+        """Its publisher's socket is a new one: what the new run sends is heard once that is connected."""
+        self.live.append(CONNECTED)
         self.runs += 1
         self.engine = CachingEngine(self.size, first_hash=1 + 1000 * self.runs)
 
@@ -58,7 +63,11 @@ class Worker:
             self.answer(None)
 
     def hear(self):
-        self.follower.live(*self.live.pop(0))
+        first = self.live.pop(0)
+        if first is CONNECTED:
+            self.follower.connected()
+        else:
+            self.follower.live(*first)
         self.following.settle()
 
     def answer(self, rng):
@@ -133,7 +142,11 @@ class Agreement(RuleBasedStateMachine):
 
     @rule(number=a_worker, count=st.integers(1, 3))
     def lose(self, number, count):
-        del self.workers[number].live[:count]
+        live = self.workers[number].live
+        for _ in range(count):
+            batch = next((at for at, each in enumerate(live) if each is not CONNECTED), None)
+            if batch is not None:
+                del live[batch]
 
     @rule(number=a_worker, count=st.integers(1, 3))
     def hear(self, number, count):

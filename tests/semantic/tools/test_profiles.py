@@ -97,7 +97,10 @@ async def test_lists_are_read_once_shared_by_who_waits_and_bounded(service, coun
     lists.check()
     assert await lists.find([tool("a"), tool("b")], 60) is not first
     assert await lists.find([tool(name) for name in "abcd"], 60) is None
+    counting.texts.clear()
     assert await lists.find([tool("word " * 100_000)], 60) is None
+    assert await lists.find([tool("e", "word " * 100_000)], 60) is None
+    assert counting.texts == []
     await lists.close()
 
 

@@ -21,7 +21,7 @@ _AT_ONCE = 4
 """Lists that are being read at a time; whoever comes beyond them keeps all their tools."""
 
 _MOST_CHARS = 400_000
-"""Of a list's descriptions: the encoder reads that in some seconds, and is everybody's."""
+"""Of a list's names and descriptions: the encoder reads that in some seconds, and is everybody's."""
 
 _encode = msgspec.msgpack.encode
 
@@ -42,7 +42,8 @@ class ClientLists:
         None at once for a list of more tools than may be kept, or of too many words, and where too many lists
         are being read. Raises EncoderError.
         """
-        if len(tools) > self.most_tools or sum(len(tool.description) for tool in tools) > _MOST_CHARS:
+        chars = sum(len(tool.name) + len(tool.description) for tool in tools)
+        if len(tools) > self.most_tools or chars > _MOST_CHARS:
             return None
         digest = blake2b(_encode([(tool.name, tool.description) for tool in tools]), digest_size=16).digest()
         known = self._known.get(digest)
