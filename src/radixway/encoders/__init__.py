@@ -3,6 +3,12 @@
 Needs radixway[semantic]; nothing here is imported until something is configured that uses it.
 """
 
+import os
+
+# Products as small as the heads' gain nothing by more threads, which would spin on a second core. Numpy reads
+# this once, when it is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
 from radixway.encoders.load import load_encoder, start_service
 from radixway.encoders.request import EncoderTooSlow, OnePass, RequestEncodings, read_once
