@@ -10,22 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-LABELS = (
-    "biology",
-    "business",
-    "chemistry",
-    "computer science",
-    "economics",
-    "engineering",
-    "health",
-    "history",
-    "law",
-    "math",
-    "other",
-    "philosophy",
-    "physics",
-    "psychology",
-)
+from radixway.config.semantic import CATEGORIES as LABELS
+
 AUTHORED = Path(__file__).parents[1] / "domain_data"
 HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.02
 """Of the groups of exam questions."""

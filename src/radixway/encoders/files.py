@@ -83,7 +83,7 @@ def _from_hub(model: str) -> Path:
 def read_config(directory: Path) -> ModelConfig:
     """Raises EncoderError where config.json is missing, or describes a model that is read in another way."""
     path = directory / "config.json"
-    told = _read_object(path)
+    told = read_object(path)
     config = ModelConfig(
         kind=str(told.get("model_type", "")),
         size=_number(told, ("hidden_size", "dim"), path),
@@ -109,7 +109,7 @@ def checksum(path: Path) -> str:
 
 def _trained_length(directory: Path) -> int | None:
     path = directory / "sentence_bert_config.json"
-    length = _read_object(path).get("max_seq_length") if path.is_file() else None
+    length = read_object(path).get("max_seq_length") if path.is_file() else None
     return length if isinstance(length, int) else None
 
 
@@ -118,7 +118,7 @@ def _pooling(directory: Path) -> Literal["mean", "cls"]:
     path = directory / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
-    told = _read_object(path)
+    told = read_object(path)
     ways = [key.removeprefix("pooling_mode_") for key, value in told.items() if value is True]
     ways = [way for way in ways if way != "include_prompt"]
     if ways == ["cls_token"]:
@@ -135,7 +135,8 @@ def _number(told: dict[str, Any], names: tuple[str, ...], path: Path) -> int:
     return value
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises EncoderError."""
     try:
         told = json.loads(path.read_bytes())
     except OSError as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from radixway.encoders.encoding import EncoderError
+from radixway.encoders.files import read_object
 
 Task = Literal["category", "jailbreak", "pii"]
 
@@ -59,7 +59,7 @@ def read_labels(directory: Path, mapping: Path | None = None) -> tuple[str, ...]
     """
     beside = [directory / name for name in _MAPPINGS]
     path = mapping or next((path for path in beside if path.is_file()), directory / "config.json")
-    told = _read_object(path)
+    told = read_object(path)
     for key in ("idx_to_category", "idx_to_label", "id2label"):
         if isinstance(told.get(key), dict):
             return _in_order(path, told[key])
@@ -81,7 +81,7 @@ def _look_at(path: Path) -> Found | None:
 
 def _architecture(path: Path, name: str) -> str:
     config = path / "config.json"
-    told = _read_object(config).get("model_type") if config.is_file() else None
+    told = read_object(config).get("model_type") if config.is_file() else None
     if isinstance(told, str):
         return told
     return next((known for known in ("modernbert", "roberta", "bert") if known in name), "")
@@ -103,15 +103,3 @@ def _in_order(path: Path, by_index: dict[str, Any]) -> tuple[str, ...]:
     if not labels:
         raise EncoderError(f"{path}: there are no labels")
     return labels
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        told = json.loads(path.read_bytes())
-    except OSError as error:
-        raise EncoderError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise EncoderError(f"{path} is not JSON: {error}") from None
-    if not isinstance(told, dict):
-        raise EncoderError(f"{path} must hold a JSON object")
-    return told
