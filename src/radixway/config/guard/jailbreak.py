@@ -1,0 +1,22 @@
+"""`guard.jailbreak`: attacks on the prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from radixway.config.base import Section
+from radixway.config.guard.pii import OnError, Share
+
+
+class JailbreakSection(Section):
+    """Attacks on the prompt, from the one who asks or in what tools and documents say."""
+
+    enabled: bool = True
+    action: Literal["report", "block"] = "report"
+    threshold: Share = 0.7
+    model: Path | None = None
+    """A sequence classifier's directory, in place of the shipped head; patterns look beside it."""
+    models_dir: Path | None = None
+    """Where such models are looked for by their published names, in the published order."""
+    on_error: OnError = "allow"

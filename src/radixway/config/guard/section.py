@@ -1,0 +1,41 @@
+"""The whole section, what is different for a tenant, and what the blocked are told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from radixway.config.base import Section
+from radixway.config.guard.answers import AnswersSection
+from radixway.config.guard.audit import AuditSection
+from radixway.config.guard.jailbreak import JailbreakSection
+from radixway.config.guard.pii import PiiSection
+
+
+class BlockReplySection(Section):
+    """What whoever is blocked is told."""
+
+    status: Literal[200, 403] = 200
+    """200: an answer that ends with `content_filter`, as published. 403: an error."""
+
+
+class GuardPolicy(Section):
+    """What is different for the tenants that name it (`tenants.<name>.guard`)."""
+
+    pii: PiiSection | None = None
+    jailbreak: JailbreakSection | None = None
+    answers: AnswersSection | None = None
+
+
+class GuardSection(Section):
+    """What may not pass. Off until anything here, a `prompt_guard` or a `pii_policy` is configured; then it
+    reports, and does what `action` says."""
+
+    enabled: bool | None = None
+    pii: PiiSection = PiiSection()
+    jailbreak: JailbreakSection = JailbreakSection()
+    answers: AnswersSection = AnswersSection()
+    block: BlockReplySection = BlockReplySection()
+    audit: AuditSection = AuditSection()
+    policies: dict[str, GuardPolicy] = Field(default_factory=dict)

@@ -1,0 +1,47 @@
+"""What a guard found and did, in a form that holds none of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found, by type and position."""
+
+    type: str
+    """`EMAIL_ADDRESS`, `prompt_injection`, `system_prompt_leak` …"""
+    where: str
+    """`messages[2].content`, `answer`; a place, never its text."""
+    begin: int
+    """In characters."""
+    end: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Findings of one rule in one request, and what became of them."""
+
+    request: str
+    """The request's id."""
+    tenant: str
+    user: str | None
+    model: str | None
+    rule: str
+    """`pii`, `jailbreak`, `answers.pii`, `answers.system_prompt` …"""
+    action: str
+    """What was done: `report`, `mask`, `redact`, `route`, `block`, or `error`."""
+    findings: tuple[Finding, ...] = ()
+    notes: Mapping[str, str] | None = None
+    """What else is worth knowing: threshold, model that was chosen instead. Never text of the request."""
+
+
+class Recorder(Protocol):
+    """Keeps incidents."""
+
+    def record(self, incident: Incident) -> None:
+        """Takes no time worth mentioning, and raises nothing."""
+        ...
