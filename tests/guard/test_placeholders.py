@@ -1,0 +1,156 @@
+"""Masks and placeholders: what the model sees in place of personal data, and what the client sees again."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixway.guard.placeholders import Vault, mask, redact
+from radixway.guard.texts import Passage
+from radixway.pipeline import PersonalData
+
+EMAIL = re.compile(r"[\w.]+@[\w.]+\w")
+PERSON = re.compile(r"Anna Weber|ANNA WEBER|Jo Li|李雷")
+
+
+def found_in(text):
+    found = [PersonalData("EMAIL_ADDRESS", *m.span(), 1.0) for m in EMAIL.finditer(text)]
+    found += [PersonalData("PERSON", *m.span(), 0.9) for m in PERSON.finditer(text)]
+    return sorted(found, key=lambda each: each.begin)
+
+
+def passages_of(*texts):
+    return [Passage(text, "user", ("messages", at, "content")) for at, text in enumerate(texts)]
+
+
+def redacted(*texts, **more):
+    passages = passages_of(*texts)
+    new, vault = redact(passages, [found_in(text) for text in texts], **more)
+    return [new.get(passage.place, passage.text) for passage in passages], vault
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("stars", "I am *****, *****!"),
+        ("same_length", "I am **** *****, *********!"),
+        ("type", "I am <PERSON>, <EMAIL_ADDRESS>!"),
+    ],
+)
+def test_a_mask_hides_what_was_found_and_nothing_else(style, expected):
+    passages = passages_of("I am Anna Weber, anna@x.de!", "no data here")
+    new = mask(passages, [found_in(passage.text) for passage in passages], style)
+    assert new == {("messages", 0, "content"): expected}
+
+
+def test_the_same_text_has_the_same_placeholder_and_different_ones_differ():
+    texts, vault = redacted("Anna Weber and Jo Li", "Jo Li wrote to Anna Weber", "ANNA WEBER shouts")
+    assert texts == ["[PERSON_1] and [PERSON_2]", "[PERSON_2] wrote to [PERSON_1]", "[PERSON_3] shouts"]
+    assert vault.restore(" ".join(texts)) == "Anna Weber and Jo Li Jo Li wrote to Anna Weber ANNA WEBER shouts"
+
+
+def test_addresses_are_the_same_in_any_letter_case():
+    texts, vault = redacted("Anna@X.de, anna@x.de")
+    assert texts == ["[EMAIL_ADDRESS_1], [EMAIL_ADDRESS_1]"]
+    assert vault.restore(texts[0]) == "Anna@X.de, Anna@X.de"
+
+
+def test_a_conversation_told_again_and_longer_has_the_same_placeholders():
+    first, _ = redacted("Anna Weber, anna@x.de")
+    again, _ = redacted("Anna Weber, anna@x.de", "hello", "and jo@y.org, Jo Li")
+    assert again[0] == first[0]
+    assert again[2] == "and [EMAIL_ADDRESS_2], [PERSON_2]"
+
+
+@pytest.mark.parametrize("there", ["[PERSON_1]", "[person 1]", r"\[Person\_1\]", "[ PERSON-1 ]"])
+def test_a_placeholder_never_collides_with_what_the_request_says_itself(there):
+    texts, vault = redacted("Anna Weber", f"what does {there} mean?")
+    assert texts[0] == "[PERSON_2]"
+    assert vault.restore(f"{there} is [PERSON_2]") == f"{there} is Anna Weber"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        *("[EMAIL_ADDRESS_1]", "[email_address_1]", "[Email Address 1]", "[ EMAIL_ADDRESS_1 ]"),
+        *("[EMAIL-ADDRESS-1]", r"\[EMAIL\_ADDRESS\_1\]", "[EMAIL_ADDRESS 1]", "[EmailAddress1]"),
+    ],
+)
+def test_a_placeholder_is_known_in_the_spellings_of_models(spelled):
+    _, vault = redacted("anna@x.de")
+    assert vault.restore(f"to {spelled}.") == "to anna@x.de."
+
+
+def test_what_is_no_placeholder_stays():
+    _, vault = redacted("Anna Weber")
+    text = "[PERSON_2] [PERSON_11] PERSON_1 [1] a[0] [x](y) \\"
+    assert vault.restore(text) == text
+
+
+def test_arguments_of_tool_calls_stay_json_both_ways():
+    value = 'Jo "the \\ one" Li'
+    arguments = json.dumps({"to": value})
+    begin = arguments.index("Jo")
+    found = [PersonalData("PERSON", begin, arguments.index('"}'), 1.0)]
+    place = ("messages", 1, "tool_calls", 0, "function", "arguments")
+    new, vault = redact([Passage(arguments, "assistant", place)], [found])
+    assert json.loads(new[place]) == {"to": "[PERSON_1]"}
+    assert vault.restore("[PERSON_1]") == value
+    assert json.loads(vault.restore('{"to": "[PERSON_1]"}', in_json=True)) == {"to": value}
+
+
+def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
+    texts, vault = redacted("Anna Weber, Jo Li, 李雷, Anna Weber", most=2)
+    assert texts == ["[PERSON_1], [PERSON_2], <PERSON>, [PERSON_1]"]
+    assert repr(vault) == "<Vault of 2>"
+
+
+def test_a_type_of_any_name_makes_a_placeholder():
+    new, vault = redact(passages_of("4711"), [[PersonalData("b-kunden/nr", 0, 4, 1.0)]])
+    placeholder = new[("messages", 0, "content")]
+    assert placeholder == "[B_KUNDEN_NR_1]"
+    assert vault.restore(placeholder) == "4711"
+
+
+WORDS = st.sampled_from(
+    [
+        *("[PERSON_1]", "[person 2]", r"\[EMAIL\_ADDRESS\_1\]", "[PERSON_12]", "[", "]", "\\", "[[", "[PER"),
+        *("[P](x)", " ", "hello", "_1]", "[EMAIL", " ADDRESS 1]", "\\[", "1", "PERSON", "[ ", "\n", "李"),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=12).map("".join), st.data())
+def test_however_an_answer_is_divided_the_same_is_restored(answer, data):
+    vault = VAULT
+    restorer, said, at = vault.restorer(), "", 0
+    while at < len(answer):
+        end = data.draw(st.integers(at + 1, len(answer)))
+        parts = restorer.grow(answer[at:end])
+        said += "".join(part.text for part in parts)
+        at = end
+    said += "".join(part.text for part in restorer.end())
+    assert said == vault.restore(answer)
+
+
+_, VAULT = redacted("Anna Weber, Jo Li, anna@x.de")
+
+
+def test_every_split_of_a_placeholder_restores_it():
+    assert isinstance(VAULT, Vault)
+    text = "ask [PERSON_1] today"
+    for cut in range(len(text)):
+        restorer = VAULT.restorer()
+        parts = [*restorer.grow(text[:cut]), *restorer.grow(text[cut:]), *restorer.end()]
+        assert "".join(part.text for part in parts) == "ask Anna Weber today"
+        assert "".join(part.written for part in parts) == text
+
+
+def test_nothing_that_may_be_a_placeholder_leaves_early_and_nothing_else_waits():
+    restorer = VAULT.restorer()
+    assert [part.text for part in restorer.grow("see [1] and [PERS")] == ["see [1] and "]
+    assert [part.text for part in restorer.grow("ONAL]")] == ["[PERSONAL]"]
