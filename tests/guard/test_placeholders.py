@@ -50,7 +50,9 @@ def test_a_mask_hides_what_was_found_and_nothing_else(style, expected):
 def test_the_same_text_has_the_same_placeholder_and_different_ones_differ():
     texts, vault = redacted("Anna Weber and Jo Li", "Jo Li wrote to Anna Weber", "ANNA WEBER shouts")
     assert texts == ["[PERSON_1] and [PERSON_2]", "[PERSON_2] wrote to [PERSON_1]", "[PERSON_3] shouts"]
-    assert vault.restore(" ".join(texts)) == "Anna Weber and Jo Li Jo Li wrote to Anna Weber ANNA WEBER shouts"
+    assert (
+        vault.restore(" ".join(texts)) == "Anna Weber and Jo Li Jo Li wrote to Anna Weber ANNA WEBER shouts"
+    )
 
 
 def test_addresses_are_the_same_in_any_letter_case():

@@ -66,9 +66,9 @@ def redact(
     """New texts for the passages in which something was found, and what turns the placeholders back.
 
     The same text has the same placeholder in all passages, different texts have different ones: letter case
-    counts, but for email addresses, domain names, IP addresses and IBANs. Placeholders are numbered by type in
-    the order of the texts, so that a conversation that is told again, and longer, has the same. None is spelled,
-    however loosely, like anything in a passage: `passages` must be all that the model will see.
+    counts, but for email addresses, domain names, IP addresses and IBANs. Placeholders are numbered by type
+    in the order of the texts, so that a conversation that is told again, and longer, has the same. None is
+    spelled, however loosely, like anything in a passage: `passages` must be all that the model will see.
 
     `findings`: those of each passage that are to be hidden, in the order of the text. Beyond `most` different
     texts, the name of the type stands for each further one, for good.
@@ -159,8 +159,8 @@ class Vault:
 class Restorer:
     """Turns placeholders back in a text that comes in pieces; how it is divided changes nothing.
 
-    A placeholder may be spelled in another letter case, with spaces or hyphens for underscores, and escaped as in
-    Markdown. What may still become one is held back: at most about a hundred characters.
+    A placeholder may be spelled in another letter case, with spaces or hyphens for underscores, and escaped
+    as in Markdown. What may still become one is held back: at most about a hundred characters.
     """
 
     __slots__ = ("_held", "_in_json", "_vault")
@@ -205,7 +205,7 @@ class Restorer:
 
 
 def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """`text` with each `(begin, end, new)` in place of what was there; one that overlaps the one before is cut."""
+    """`text` with each `(begin, end, new)` in place of what was there; of two that overlap, what is left."""
     parts, done = [], 0
     for begin, end, new in spans:
         if end > done:
