@@ -206,7 +206,8 @@ class Restorer:
 
 def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     """`text` with each `(begin, end, new)` in place of what was there; of two that overlap, what is left."""
-    parts, done = [], 0
+    parts: list[str] = []
+    done = 0
     for begin, end, new in spans:
         if end > done:
             parts += (text[done : max(begin, done)], new)
