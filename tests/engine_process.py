@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from free_ports import find_port
+
 
 @contextmanager
 def engine_process(*args: str, port: int = 0) -> Iterator[tuple[str, subprocess.Popen]]:
     """A running `radixway engine` once it answers, and its URL. `port`: where one ran before."""
-    if not port:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    port = port or find_port()
     command = [sys.executable, "-m", "radixway", "engine", "--port", str(port), *args]
     env = {
         **os.environ,
