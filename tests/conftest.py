@@ -5,9 +5,10 @@ from hypothesis import settings
 
 from free_ports import find_port
 
-# No test depends on how busy the machine is.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# No test depends on how busy the machine is, hence no deadlines.
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session")
