@@ -1,0 +1,32 @@
+"""Words that make a number near them what it looks like."""
+
+from __future__ import annotations
+
+import re
+
+
+class Words:
+    """Words of one subject, English and Chinese, looked for in a window around a span.
+
+    English words stand alone, in any case, with or without a plural; Chinese ones stand anywhere.
+    """
+
+    def __init__(self, english: str, chinese: str = "", *, before: int = 50, after: int = 25) -> None:
+        """`english`: alternatives between bars; `chinese`: words between spaces. Windows in characters."""
+        pattern = rf"(?<![a-z])(?:{english})s?(?![a-z])"
+        if chinese:
+            pattern += "|" + "|".join(chinese.split())
+        self._pattern = re.compile(pattern, re.IGNORECASE)
+        self._before = before
+        self._after = after
+
+    def anywhere(self, text: str) -> bool:
+        """Whether one of them is in the text at all."""
+        return self._pattern.search(text) is not None
+
+    def near(self, text: str, begin: int, end: int) -> bool:
+        """Whether one of them is in the windows before and after `text[begin:end]`."""
+        return (
+            self._pattern.search(text, max(0, begin - self._before), begin) is not None
+            or self._pattern.search(text, end, end + self._after) is not None
+        )

@@ -1,0 +1,126 @@
+"""What is known by its form, wherever it stands and however its digits are written."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
+from radixway.pipeline import PersonalData
+from structured_data import CHECKED, VALID, nearly
+
+DEFAULT_THRESHOLD = 0.7
+
+WORDS = st.text(alphabet="abcdefgh XYZ,.!?\n中文的，。é", max_size=30)
+SOURCES = st.integers(0, 2**32).map(random.Random)
+ZERO_WIDTH = "\u200b"
+
+
+def sure(text):
+    return [f for f in find_structured(text) if f.confidence >= DEFAULT_THRESHOLD]
+
+
+def texts(text):
+    return [(f.type, text[f.begin : f.end]) for f in sure(text)]
+
+
+@given(st.sampled_from(sorted(VALID)), SOURCES, WORDS, WORDS)
+def test_it_is_found_at_its_exact_place_whatever_stands_around_it(type_, source, before, after):
+    value = VALID[type_](source)
+    text = f"{before} {value} {after}"
+    begin = len(before) + 1
+    assert (type_, begin, begin + len(value)) in [(f.type, f.begin, f.end) for f in sure(text)]
+
+
+@given(st.sampled_from(CHECKED), SOURCES)
+def test_a_number_whose_check_digit_is_wrong_is_not_found_as_one(type_, source):
+    assert type_ not in [f.type for f in find_structured(f"My number: {nearly(VALID[type_](source))}.")]
+
+
+@given(st.text(alphabet="0123456789 .-+()@:/xX,aAbe中\u200b０１－", max_size=120))
+def test_findings_are_in_order_apart_and_within_the_text(text):
+    findings = find_structured(text)
+    edges = [edge for f in findings for edge in (f.begin, f.end)]
+    assert edges == sorted(edges) and all(f.begin < f.end <= len(text) for f in findings)
+    assert all(0 < f.confidence < 1 and f.type in STRUCTURED_TYPES for f in findings)
+
+
+@given(st.sampled_from(sorted(set(VALID) - {"EMAIL_ADDRESS"})), SOURCES, st.data())
+def test_zero_width_characters_within_a_number_hide_nothing(type_, source, data):
+    value = VALID[type_](source)
+    at = data.draw(st.integers(1, len(value) - 1))
+    hidden = value[:at] + ZERO_WIDTH + value[at:]
+    assert (type_, hidden) in texts(f"see {hidden} there")
+
+
+@given(st.sampled_from(sorted(set(VALID) - {"EMAIL_ADDRESS"})), SOURCES)
+def test_full_width_digits_and_other_hyphens_and_spaces_hide_nothing(type_, source):
+    value = VALID[type_](source)
+    hidden = value.translate(
+        {ord(d): ord(d) + 0xFEE0 for d in "0123456789"} | {ord("-"): 0x2011, ord(" "): 0xA0}
+    )
+    assert (type_, hidden) in texts(f"see {hidden} there")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("My SSN is 123-45-6789.", [("US_SSN", "123-45-6789")]),
+        ("social security 123456789", [("US_SSN", "123456789")]),
+        ("card 4111-1111-1111-1111 exp 12/27", [("CREDIT_CARD", "4111-1111-1111-1111")]),
+        ("Amex 3782 822463 10005", [("CREDIT_CARD", "3782 822463 10005")]),
+        ("GB82 WEST 1234 5698 7654 32 is mine", [("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")]),
+        ("gb82west12345698765432", [("IBAN_CODE", "gb82west12345698765432")]),
+        ("write to joe.doe+x@mail.example.co.uk.", [("EMAIL_ADDRESS", "joe.doe+x@mail.example.co.uk")]),
+        ("joe@example.com.Thanks", [("EMAIL_ADDRESS", "joe@example.com")]),
+        ("call (415) 555-2671 x12", [("PHONE_NUMBER", "(415) 555-2671 x12")]),
+        ("+46 (0)8 928 571 38", [("PHONE_NUMBER", "+46 (0)8 928 571 38")]),
+        ("They're not answering at 78 651 450", [("PHONE_NUMBER", "78 651 450")]),
+        ("手机号：138 0013 8000", [("PHONE_NUMBER", "138 0013 8000")]),
+        ("我的邮箱是test@qq.com。", [("EMAIL_ADDRESS", "test@qq.com")]),
+        ("电话010-62345678", [("PHONE_NUMBER", "010-62345678")]),
+        ("身份证号360426199101010071，谢谢", [("CN_ID_CARD", "360426199101010071")]),
+        ("旧身份证 110101900307123", [("CN_ID_CARD", "110101900307123")]),
+        ("ping 192.168.1.10", [("IP_ADDRESS", "192.168.1.10")]),
+        ("at fe80::1ff:fe23:4567:890a", [("IP_ADDRESS", "fe80::1ff:fe23:4567:890a")]),
+        ("node:fe80::1:abcd:12", [("IP_ADDRESS", "fe80::1:abcd:12")]),
+    ],
+)  # fmt: skip
+def test_it_is_found_in_the_forms_that_people_write(text, expected):
+    assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "666-45-6789 and 000-12-3456 and 123-00-6789 were never given out",
+        "Chrome version 120.0.6099.109, v10.20.30.40",
+        "std::vector<a::b> x; y[1::2]",
+        "git clone git@github.com:owner/name.git",
+        "pi is 3.14159265358979323846 and e is 2.718281828459045",
+        "0.4111111111111111",
+        "1,234,567,890 people and 1 000 000 more",
+        "order 12345678, room 1234567",
+        "between 2020-01-15 and 2021-12-31",
+        "@decorator\ndef f(): pass  # npm i @scope/name@1.2.3",
+        "999.999.999.999",
+    ],
+)
+def test_what_only_looks_like_it_is_left_alone(text):
+    assert texts(text) == []
+
+
+def test_a_word_beside_a_number_raises_its_confidence():
+    def confidence(text):
+        return max((f.confidence for f in find_structured(text)), default=0)
+
+    assert confidence("078 05 1121") < DEFAULT_THRESHOLD <= confidence("my SSN: 078 05 1121")
+    assert confidence("12345678") < DEFAULT_THRESHOLD <= confidence("call me on 12345678")
+
+
+def test_a_finding_counts_characters_of_the_text_that_was_given():
+    text = "号\u200b码\u200b：４１１１\u200b１１１１１１１１１１１１\u200b。"
+    [finding] = find_structured(text)
+    assert finding == PersonalData("CREDIT_CARD", 5, 22, finding.confidence)
+    assert text[5:22] == "４１１１\u200b１１１１１１１１１１１１"
