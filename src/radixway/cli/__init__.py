@@ -9,6 +9,7 @@ import typer
 
 from radixway import __version__
 from radixway.cli.asking import ask
+from radixway.cli.auditing import audit_app
 from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.evaluating import eval_app
@@ -40,6 +41,7 @@ config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
+app.add_typer(audit_app, name="audit")
 rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 

@@ -1,0 +1,191 @@
+"""`radixway audit`: is the audit log what was written, where does it end, what does it say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from radixway.cli.options import ConfigFile, load
+from radixway.cli.terminal import fail, out
+from radixway.config import ConfigError
+
+if TYPE_CHECKING:
+    from radixway.guard.audit import Fields, Head, Seal, Verdict
+
+audit_app = typer.Typer(help="The audit log of the guard.", no_args_is_help=True)
+
+Log = Annotated[
+    Path | None, typer.Argument(help="The log's directory; by default the configured one.", metavar="PATH")
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(help="The key it is sealed with; by default the configured one.", metavar="FILE"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@audit_app.command()
+def verify(
+    path: Log = None,
+    config: ConfigFile = None,
+    key_file: KeyFile = None,
+    expect: Annotated[
+        str | None, typer.Option(help="A head that was kept elsewhere.", metavar="SEQ:HASH")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every entry; exit code 1 where one was changed, removed, reordered, or the end cut off."""
+    from radixway.guard.audit import verify as check
+
+    directory, seal = _log(path, config, key_file)
+    wanted = None if expect is None else _head(expect)
+    try:
+        verdict = check(directory, seal, wanted)
+    except OSError as error:
+        fail(f"{directory} cannot be read: {error.strerror or error}")
+    if as_json:
+        _print_json(_told(verdict))
+    else:
+        _show_verdict(verdict, seal)
+    raise SystemExit(0 if verdict.holds else 1)
+
+
+@audit_app.command()
+def head(path: Log = None, config: ConfigFile = None, key_file: KeyFile = None) -> None:
+    """Print where the log ends, as SEQ:HASH: keep it elsewhere, for `verify --expect`."""
+    from radixway.guard.audit import verify as check
+
+    directory, seal = _log(path, config, key_file)
+    try:
+        verdict = check(directory, seal)
+    except OSError as error:
+        fail(f"{directory} cannot be read: {error.strerror or error}")
+    if not verdict.holds or verdict.head is None:
+        fail(f"{directory} has no head to keep: see `radixway audit verify`")
+    out.print(str(verdict.head), soft_wrap=True)
+
+
+@audit_app.command()
+def show(
+    path: Log = None,
+    config: ConfigFile = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only this user's, by name; needs --tenant.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule's: pii, jailbreak, answers …")] = None,
+    request: Annotated[str | None, typer.Option(help="Only this request's, by its id.")] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="From then on, UTC.", metavar="DATE"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print entries, the oldest first; with --json as they stand in the files."""
+    from radixway.guard.audit import entries
+
+    directory, _ = _log(path, config, None)
+    after = None if since is None else since.replace(tzinfo=UTC).timestamp()
+    whose = None if user is None else _pseudonym(directory, tenant, user)
+    try:
+        for entry in entries(directory, tenant=tenant, user=whose, rule=rule, request=request, since=after):
+            _print_line(entry) if as_json else _show_entry(entry)
+    except OSError as error:
+        fail(f"{directory} cannot be read: {error.strerror or error}")
+
+
+def _log(path: Path | None, config: Path | None, key_file: Path | None) -> tuple[Path, Seal]:
+    """The directory, and how its entries are sealed."""
+    from radixway.guard.audit import directory_of, seal_of
+
+    section = load(config).guard.audit
+    if key_file is not None:
+        section = section.model_copy(update={"key_file": key_file, "key_env": None})
+    try:
+        seal = seal_of(section)
+    except ConfigError as error:
+        fail(str(error))
+    return path or directory_of(section), seal
+
+
+def _head(text: str) -> Head:
+    from radixway.guard.audit import Head
+
+    seq, _, digest = text.partition(":")
+    if not (seq.isdecimal() and len(digest) == 64):
+        fail(f"--expect takes SEQ:HASH as `radixway audit head` prints it, not {text!r}")
+    return Head(int(seq), digest.lower())
+
+
+def _pseudonym(directory: Path, tenant: str | None, user: str) -> str:
+    from radixway.guard.audit import find_pseudonym
+
+    if tenant is None:
+        fail("--user needs --tenant")
+    found = find_pseudonym(directory, tenant, user)
+    if found is None:
+        fail(f"the log knows no user {user!r} of {tenant!r}, or does not any more")
+    return found
+
+
+def _show_verdict(verdict: Verdict, seal: Seal) -> None:
+    for each in verdict.gone:
+        out.print(f"entries {each['first']} to {each['last']} are gone: older than they may be", soft_wrap=True)
+    if verdict.torn:
+        out.print(f"cut off by crashes, and told in the log: {verdict.torn}")
+    if verdict.torn_end:
+        out.print("the last line is cut off: by a crash, or because it is being written")
+    broken = verdict.broken
+    if broken is None:
+        out.print(f"{verdict.entries} entries in {seal.name}, whole: {verdict.head}", soft_wrap=True)
+        return
+    where = f" ({broken.file}, line {broken.line})" if broken.file else ""
+    out.print(f"entry {broken.seq} was {broken.what}{where}: {broken.detail}", soft_wrap=True)
+    if broken.what == "changed" and not verdict.entries:
+        out.print("or it was sealed with another key: --key-file, or guard.audit in the configuration")
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    broken, head = verdict.broken, verdict.head
+    return {
+        "holds": verdict.holds,
+        "entries": verdict.entries,
+        "first": verdict.first,
+        "head": None if head is None else {"seq": head.seq, "hash": head.hash},
+        "removed": verdict.gone,
+        "torn": verdict.torn,
+        "torn_end": verdict.torn_end,
+        "broken": None
+        if broken is None
+        else {
+            "seq": broken.seq,
+            "what": broken.what,
+            "detail": broken.detail,
+            "file": broken.file,
+            "line": broken.line,
+        },
+    }
+
+
+def _show_entry(entry: Fields) -> None:
+    whose = " ".join(str(entry[name]) for name in ("tenant", "user", "model") if entry.get(name))
+    what = " ".join(str(entry[name]) for name in ("rule", "action") if entry.get(name)) or entry.get("kind")
+    found = ", ".join(
+        f"{each['type']} at {each['where']} {each['begin']}–{each['end']} ({each['confidence']})"
+        for each in entry.get("findings", ())
+    )
+    parts = (str(entry["seq"]), str(entry.get("time")), str(what), whose, str(entry.get("request", "")), found)
+    out.print("  ".join(part for part in parts if part), soft_wrap=True)
+
+
+def _print_line(entry: Fields) -> None:
+    from radixway.guard.audit import canonical
+
+    out.print(canonical(entry).decode(), soft_wrap=True)
+
+
+def _print_json(told: Any) -> None:
+    import msgspec
+
+    out.print(msgspec.json.format(msgspec.json.encode(told), indent=2).decode(), soft_wrap=True)

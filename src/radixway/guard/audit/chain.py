@@ -1,0 +1,176 @@
+"""The chain: appends entries to its files, each sealed with the hash of the one before.
+
+Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that it
+finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is ended
+and told about in an entry of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from radixway.guard.audit.entry import GENESIS, Fields, Seal, canonical, seconds_of, time_of
+from radixway.guard.audit.files import (
+    LogFile,
+    Tail,
+    append,
+    file_name,
+    files_in,
+    locked,
+    read_tail,
+    sync_directory,
+)
+
+FORMAT = 1
+
+
+class ChainBroken(Exception):
+    """There is no going on from what the files end with; the text says why."""
+
+
+class Head(NamedTuple):
+    """Where a log ends: keep it elsewhere, and no entry up to it can go or change unnoticed."""
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+
+NOWHERE = Head(-1, GENESIS)
+"""The head of a log without entries."""
+
+
+class Chain:
+    """One directory. Every method blocks, and may raise OSError; it belongs to one thread at a time."""
+
+    def __init__(self, directory: Path, seal: Seal, *, max_file_bytes: int = 64 * 2**20) -> None:
+        self.directory = directory
+        self._seal = seal
+        self._max_file_bytes = max_file_bytes
+        self._left: tuple[Path, int] | None = None
+        """The newest file and its size, as this process left them."""
+        self._head = NOWHERE
+        """Where the chain ended then."""
+
+    def open(self, now: float) -> None:
+        """Make the directory if need be, and see whether the chain can go on. Raises ChainBroken."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.append([], now)
+
+    def append(self, entries: Sequence[Fields], now: float) -> Head:
+        """Seal and write entries; those that carry no time of their own are of `now`. Raises ChainBroken.
+
+        Where writing fails, some of them may have been written; half a line is mended by the next call.
+        """
+        with locked(self.directory):
+            return self._append(entries, now)
+
+    def retire(self, before: float, now: float, why: str) -> int:
+        """Remove the files whose entries are all older than that; how many went. Raises ChainBroken.
+
+        What goes is told in an entry first, with the hash that the rest hangs on.
+        """
+        with locked(self.directory):
+            self._append([], now)  # mends what is to be mended, in its own file
+            old = list(self._older_than(before, time_of(now)[:10]))
+            if not old:
+                return 0
+            told = [
+                {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
+                for file, last in old
+            ]
+            self._append([{"kind": "retention", "why": why, "removed": told}], now)
+            for file, _ in old:  # the oldest first: what is left is always one piece
+                file.path.unlink()
+            sync_directory(self.directory)
+        return len(old)
+
+    def _older_than(self, before: float, today: str) -> Iterator[tuple[LogFile, Fields]]:
+        """Files that may go, and the last entry of each; never the one that is written to."""
+        for file in files_in(self.directory):
+            last = read_tail(file.path).entry
+            if file.day >= today or last is None or seconds_of(last) >= before:
+                return
+            yield file, last
+
+    def _append(self, entries: Sequence[Fields], now: float) -> Head:
+        files = files_in(self.directory)
+        tail, head = self._end(files)
+        if not tail.is_ended:
+            append(files[-1].path, b"\n")
+        first = head.seq + 1
+        begin = [self._begin()] if head is NOWHERE else []
+        lines, head = self._sealed([*_told_of(tail), *begin, *entries], head, now)
+        if lines:
+            raw = b"".join(lines)
+            newest = files[-1] if files else None
+            if newest is not None and (tail.torn or self._has_room(newest, len(raw), now)):
+                path = newest.path
+            else:
+                path = self.directory / file_name(first, self._day(newest, now))
+            self._left = None
+            append(path, raw)
+            self._left, self._head = (path, path.stat().st_size), head
+        return head
+
+    def _sealed(self, entries: Sequence[Fields], head: Head, now: float) -> tuple[list[bytes], Head]:
+        """Their lines, and the head behind them."""
+        lines = []
+        for number, fields in enumerate(entries, head.seq + 1):
+            sealed = self._seal.close({"time": time_of(now), **fields, "seq": number, "prev": head.hash})
+            lines.append(canonical(sealed) + b"\n")
+            head = Head(number, sealed["hash"])
+        return lines, head
+
+    def _end(self, files: Sequence[LogFile]) -> tuple[Tail, Head]:
+        """What the newest file ends with, and where the chain does. Raises ChainBroken."""
+        if not files:
+            return _CLEAN, NOWHERE
+        newest = files[-1]
+        if self._left == (newest.path, newest.path.stat().st_size):
+            return _CLEAN, self._head
+        tail = read_tail(newest.path)
+        return tail, self._head_of(files, tail)
+
+    def _head_of(self, files: Sequence[LogFile], tail: Tail) -> Head:
+        """Where the chain ends; there are files. Raises ChainBroken."""
+        entry = tail.entry
+        if entry is None:  # the newest file was only just begun
+            if files[-1].first == 0:
+                return NOWHERE
+            entry = read_tail(files[-2].path).entry if len(files) > 1 else None
+        if entry is None or not self._seal.holds(entry):
+            raise ChainBroken(
+                f"{files[-1].path}: the last entry does not hold: it was changed, or written under another key"
+            )
+        return Head(entry["seq"], entry["hash"])
+
+    def _has_room(self, newest: LogFile, size: int, now: float) -> bool:
+        full = newest.path.stat().st_size
+        if not full:
+            return True
+        return newest.day >= time_of(now)[:10] and full + size <= self._max_file_bytes
+
+    @staticmethod
+    def _day(newest: LogFile | None, now: float) -> str:
+        """Today, but never before the day of another file: a clock may go back."""
+        day = time_of(now)[:10]
+        return day if newest is None else max(day, newest.day)
+
+    def _begin(self) -> Fields:
+        return {"kind": "begin", "format": FORMAT, "seal": self._seal.name}
+
+
+_CLEAN = Tail(None, b"", is_ended=True)
+
+
+def _told_of(tail: Tail) -> list[Fields]:
+    """What is to be said of a broken end."""
+    if not tail.torn:
+        return []
+    return [{"kind": "torn", "bytes": len(tail.torn), "sha256": hashlib.sha256(tail.torn).hexdigest()}]

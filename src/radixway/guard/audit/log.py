@@ -1,0 +1,238 @@
+"""The audit log of a running gateway: takes incidents on the event loop, writes them in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import time
+from typing import Any, TypeVar
+
+from radixway.config import ConfigError
+from radixway.guard.audit.chain import Chain, ChainBroken
+from radixway.guard.audit.entry import Fields, Seal, time_of
+from radixway.guard.audit.pseudonyms import FILE, Pseudonyms
+from radixway.guard.audit.saying import said_of
+from radixway.guard.incident import Incident
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_DAY_S = 86_400
+_LARGEST_BATCH = 1000
+_MOST_WAITING = 50_000
+"""Entries that wait for a disk that fails; what comes then is counted, and lost."""
+_IDLE_S = 3600.0
+_FAILURES = (OSError, ChainBroken, sqlite3.Error)
+
+
+class AuditUnavailable(Exception):
+    """The log cannot be written now; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What is to become an entry: an incident, or an entry's fields."""
+
+    at: float
+    what: Incident | Fields
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What somebody waits for."""
+
+    do: Callable[[], Any]
+    done: Future[Any]
+
+
+class AuditLog:
+    """A `guard.incident.Recorder`. Open it before use; `close` writes what waits."""
+
+    def __init__(
+        self,
+        directory: Path,
+        seal: Seal,
+        *,
+        retention_days: int | None = None,
+        max_file_bytes: int = 64 * 2**20,
+        retry_s: float = 1.0,
+        patience_s: float = 5.0,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`retry_s`: after how long a write that failed is tried again. `patience_s`: how long `flush` and
+        `work` wait.
+        """
+        self.directory = directory
+        self.entries = 0
+        """Written since the start."""
+        self.lost = 0
+        """That there was no room for."""
+        self.problem: str | None = None
+        """Why it cannot be written, while it cannot."""
+        self._chain = Chain(directory, seal, max_file_bytes=max_file_bytes)
+        self._people: Pseudonyms | None = None
+        self._retention_days = retention_days
+        self._retry_s = retry_s
+        self._patience_s = patience_s
+        self._clock = clock
+        self._queue: SimpleQueue[_Waiting | _Work | None] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="radixway-audit", daemon=True)
+        self._told_lost = 0
+        self._swept_on = -1
+
+    async def open(self) -> None:
+        """Find the end of the chain, and begin to write. Raises ConfigError for files that cannot be used."""
+        try:
+            await asyncio.to_thread(self._open)
+        except _FAILURES as error:
+            raise ConfigError(f"guard.audit: {self.directory} cannot be used: {error}") from error
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Write what waits, unless the disk fails, and let go of the files."""
+        self._stopping.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
+        if self._people is not None:
+            self._people.close()
+
+    def record(self, incident: Incident) -> None:
+        """See `Recorder`."""
+        self._put(incident)
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Record something else than an incident; `fields` are JSON values that hold no text of anybody's."""
+        self._put({"kind": kind, **fields})
+
+    async def flush(self) -> None:
+        """Wait until everything is on the disk that was recorded by now. Raises AuditUnavailable."""
+        await self.work(lambda pseudonyms: None)
+
+    async def work(self, do: Callable[[Pseudonyms], T]) -> T:
+        """Do something with the pseudonyms, after what waits. Raises AuditUnavailable."""
+        people = self._people
+        if people is None or self._stopping.is_set():
+            raise AuditUnavailable("the audit log is closed")
+        done: Future[T] = Future()
+        self._queue.put(_Work(lambda: do(people), done))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(done), self._patience_s)
+        except TimeoutError:
+            raise AuditUnavailable(self.problem or "the audit log is busy") from None
+        except _FAILURES as error:
+            raise AuditUnavailable(str(error)) from None
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        waiting = self._queue.qsize()
+        return {"path": str(self.directory), "error": self.problem, "waiting": waiting, "lost": self.lost}
+
+    def _put(self, what: Incident | Fields) -> None:
+        if self._queue.qsize() >= _MOST_WAITING:
+            self.lost += 1
+        else:
+            self._queue.put(_Waiting(self._clock(), what))
+
+    def _open(self) -> None:
+        self._chain.open(self._clock())
+        self._people = Pseudonyms(self.directory / FILE)
+        self._sweep()
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            waiting, works, is_open = self._take()
+            if not self._write_at_last(waiting):
+                log.error("audit: %d entries could not be written: %s", len(waiting), self.problem)
+                self.lost += len(waiting)
+            for work in works:
+                _do(work)
+
+    def _take(self) -> tuple[list[_Waiting], list[_Work], bool]:
+        """What waits, and whether more is to come."""
+        waiting: list[_Waiting] = []
+        works: list[_Work] = []
+        try:
+            item = self._queue.get(timeout=_IDLE_S)
+        except Empty:
+            return [], [], True  # time to see what has grown old
+        while item is not None:
+            if isinstance(item, _Work):
+                works.append(item)  # what came before it is written first: see `_run`
+                break
+            waiting.append(item)
+            if len(waiting) >= _LARGEST_BATCH:
+                break
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                break
+        return waiting, works, item is not None
+
+    def _write_at_last(self, waiting: list[_Waiting]) -> bool:
+        """Write, again and again until it is done; not done where we are to stop before that."""
+        while True:
+            try:
+                self._write(waiting)
+            except _FAILURES as error:
+                if self.problem is None:
+                    log.error("audit: %s cannot be written, entries wait: %s", self.directory, error)
+                self.problem = str(error) or type(error).__name__
+                if self._stopping.wait(self._retry_s):
+                    return False
+            except Exception:  # the rim of the thread: a defect of ours must not end it
+                log.exception("audit: %d entries met a defect", len(waiting))
+                self.lost += len(waiting)
+                return True
+            else:
+                if self.problem is not None:
+                    log.warning("audit: %s can be written again", self.directory)
+                self.problem = None
+                return True
+
+    def _write(self, waiting: list[_Waiting]) -> None:
+        now, lost = self._clock(), self.lost
+        entries = [{"time": time_of(each.at), **self._said(each.what)} for each in waiting]
+        if lost > self._told_lost:
+            entries.append({"kind": "lost", "entries": lost - self._told_lost})
+        if entries:
+            self._chain.append(entries, now)
+        self._told_lost = lost
+        self.entries += len(entries)
+        self._sweep()
+
+    def _said(self, what: Incident | Fields) -> Fields:
+        if not isinstance(what, Incident):
+            return what
+        assert self._people is not None
+        user = None if what.user is None else self._people.of(what.tenant, what.user)
+        return said_of(what, user)
+
+    def _sweep(self) -> None:
+        """Once a day, remove what is older than it may be."""
+        now = self._clock()
+        today = int(now // _DAY_S)
+        if self._retention_days is None or today == self._swept_on:
+            return
+        days = self._retention_days
+        self._chain.retire(now - days * _DAY_S, now, f"retention_days={days}")
+        self._swept_on = today
+
+
+def _do(work: _Work) -> None:
+    if not work.done.set_running_or_notify_cancel():
+        return
+    try:
+        work.done.set_result(work.do())
+    except Exception as error:  # whoever waits is told, whatever it is
+        work.done.set_exception(error)

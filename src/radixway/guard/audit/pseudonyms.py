@@ -1,0 +1,77 @@
+"""Who the users in the audit log are: a pseudonym for each, and the only table that leads back.
+
+A pseudonym is the hash of the user's name under a key of that user's own. Without the key nobody can tell whose it
+was, not even who has a list of all names to try: forgetting the key is erasing the user from the log, whose lines
+stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+FILE = "pseudonyms.sqlite"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS users (
+    tenant TEXT NOT NULL, user TEXT NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tenant, user)
+) WITHOUT ROWID
+"""
+
+
+class Pseudonyms:
+    """One file, which several processes may have open. Every method may raise sqlite3.Error."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        self._db.execute(_SCHEMA)
+
+    def of(self, tenant: str, user: str) -> str:
+        """The pseudonym of a user, who is given a key if there is none."""
+        row = self._key_of(tenant, user)
+        if row is None:
+            fresh = (tenant, user, secrets.token_bytes(32))
+            self._db.execute("INSERT OR IGNORE INTO users (tenant, user, key) VALUES (?, ?, ?)", fresh)
+            row = self._key_of(tenant, user)
+            assert row is not None
+        return _pseudonym(row, tenant, user)
+
+    def known(self, tenant: str, user: str) -> str | None:
+        """The pseudonym of a user whose key there is."""
+        key = self._key_of(tenant, user)
+        return None if key is None else _pseudonym(key, tenant, user)
+
+    def forget(self, tenant: str, user: str | None) -> list[str]:
+        """Forget the key of a user, or of all of a tenant: their pseudonyms, which are nobody's from now on."""
+        chosen = "tenant = ?1 AND (?2 IS NULL OR user = ?2)"
+        rows = self._db.execute(f"SELECT user, key FROM users WHERE {chosen}", (tenant, user)).fetchall()
+        self._db.execute(f"DELETE FROM users WHERE {chosen}", (tenant, user))
+        return [_pseudonym(key, tenant, name) for name, key in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _key_of(self, tenant: str, user: str) -> bytes | None:
+        row = self._db.execute("SELECT key FROM users WHERE tenant = ? AND user = ?", (tenant, user)).fetchone()
+        return None if row is None else row[0]
+
+
+def find_pseudonym(directory: Path, tenant: str, user: str) -> str | None:
+    """Whose entries in a log are a user's; None where nobody knows that, or not any more."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    with closing(Pseudonyms(path)) as pseudonyms:
+        return pseudonyms.known(tenant, user)
+
+
+def _pseudonym(key: bytes, tenant: str, user: str) -> str:
+    said = f"{tenant}\0{user}".encode("utf-8", "replace")
+    return "u-" + hmac.new(key, said, hashlib.sha256).hexdigest()[:24]

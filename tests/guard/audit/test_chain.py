@@ -1,0 +1,304 @@
+"""The audit log's files: what is written, what a crash leaves, what verification finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radixway.guard.audit import Chain, ChainBroken, Head, Seal, verify
+from radixway.guard.audit.entry import canonical
+from radixway.guard.audit.files import files_in
+
+DAY = 86_400.0
+NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
+KEY = b"a key of the auditors alone"
+
+
+def some(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return [{"kind": "incident", "rule": "pii", "number": first + at} for at in range(count)]
+
+
+def written(directory: Path, *days: int, seal: Seal | None = None) -> Chain:
+    """A log with that many entries on each day, after its first, `begin`."""
+    chain = Chain(directory, seal or Seal())
+    chain.open(NOON)
+    for day, count in enumerate(days):
+        chain.append(some(count, 100 * day), NOON + day * DAY)
+    return chain
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def only_file(directory: Path) -> Path:
+    (file,) = files_in(directory)
+    return file.path
+
+
+def test_every_line_can_be_checked_without_this_program(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    before = "0" * 64
+    for number, line in enumerate(lines_of(only_file(tmp_path))):
+        entry = json.loads(line)
+        said = entry.pop("hash")
+        plain = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        assert (entry["seq"], entry["prev"]) == (number, before)
+        assert hashlib.sha256(plain.encode()).hexdigest() == said
+        before = said
+
+
+def test_the_chain_goes_on_from_file_to_file_and_from_process_to_process(tmp_path: Path) -> None:
+    written(tmp_path, 2, 2)
+    again = Chain(tmp_path, Seal())
+    again.append(some(1), NOON + 2 * DAY)
+
+    verdict = verify(tmp_path, Seal())
+
+    assert verdict.holds and verdict.entries == 6
+    assert [file.day for file in files_in(tmp_path)] == ["2026-11-21", "2026-11-22", "2026-11-23"]
+
+
+def test_a_file_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
+    chain = Chain(tmp_path, Seal(), max_file_bytes=600)
+    for at in range(6):
+        tmp_path.mkdir(exist_ok=True)
+        chain.append(some(1, at), NOON)
+    assert len(files_in(tmp_path)) > 1
+    assert verify(tmp_path, Seal()).holds
+
+
+def _append_many(directory: str, times: int) -> None:
+    chain = Chain(Path(directory), Seal())
+    for at in range(times):
+        chain.append(some(2, at), NOON)
+
+
+def test_several_processes_write_one_chain(tmp_path: Path) -> None:
+    Chain(tmp_path, Seal()).open(NOON)
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=_append_many, args=(str(tmp_path), 20)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    verdict = verify(tmp_path, Seal())
+
+    assert verdict.holds and verdict.entries == 1 + 2 * 20 * 2
+
+
+def changed(lines: list[bytes]) -> None:
+    lines[2] = lines[2].replace(b'"number":1', b'"number":7')
+
+
+def changed_with_its_hash(lines: list[bytes]) -> None:
+    entry = json.loads(lines[2]) | {"number": 7}
+    lines[2] = canonical(Seal().close(entry)) + b"\n"
+
+
+def written_otherwise(lines: list[bytes]) -> None:
+    lines[2] = lines[2].replace(b'"kind":', b'"kind": ')
+
+
+def emptied(lines: list[bytes]) -> None:
+    lines[2] = b"\n"
+
+
+def removed(lines: list[bytes]) -> None:
+    del lines[2]
+
+
+def swapped(lines: list[bytes]) -> None:
+    lines[2], lines[3] = lines[3], lines[2]
+
+
+def repeated(lines: list[bytes]) -> None:
+    lines.insert(3, lines[1])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what", "seq"),
+    [
+        (changed, "changed", 2),
+        (changed_with_its_hash, "changed", 2),
+        (written_otherwise, "changed", 2),
+        (emptied, "changed", 2),
+        (removed, "removed", 2),
+        (swapped, "reordered", 2),
+        (repeated, "reordered", 1),
+    ],
+)
+def test_the_first_entry_that_is_not_as_written_is_named(
+    tmp_path: Path, spoil: Any, what: str, seq: int
+) -> None:
+    written(tmp_path, 5)
+    file = only_file(tmp_path)
+    lines = lines_of(file)
+    spoil(lines)
+    file.write_bytes(b"".join(lines))
+
+    broken = verify(tmp_path, Seal()).broken
+
+    assert broken is not None and (broken.what, broken.seq) == (what, seq)
+
+
+def test_what_is_cut_off_at_the_end_shows_against_a_head_kept_elsewhere(tmp_path: Path) -> None:
+    head = written(tmp_path, 5).append([], NOON)
+    file = only_file(tmp_path)
+    file.write_bytes(b"".join(lines_of(file)[:-2]))
+
+    assert verify(tmp_path, Seal()).holds
+    broken = verify(tmp_path, Seal(), head).broken
+    assert broken is not None and (broken.what, broken.seq) == ("truncated", 4)
+
+
+def test_a_chain_that_was_written_anew_shows_against_a_head_kept_elsewhere(tmp_path: Path) -> None:
+    written(tmp_path / "true", 5)
+    true_head = verify(tmp_path / "true", Seal()).head
+    forged = Chain(tmp_path / "forged", Seal())
+    forged.open(NOON)
+    forged.append(some(7, 1), NOON)
+
+    broken = verify(tmp_path / "forged", Seal(), true_head).broken
+
+    assert broken is not None and (broken.what, broken.seq) == ("changed", 5)
+
+
+def test_nobody_without_the_key_can_write_the_chain_anew(tmp_path: Path) -> None:
+    written(tmp_path, 3, seal=Seal(KEY))
+    assert verify(tmp_path, Seal(KEY)).holds
+    file = only_file(tmp_path)
+    entries = [json.loads(line) for line in lines_of(file)]
+    before = "0" * 64
+    for entry in entries:
+        entry |= {"prev": before}
+        before = Seal().close(entry)["hash"]
+        entry["hash"] = before
+    file.write_bytes(b"".join(canonical(entry) + b"\n" for entry in entries))
+
+    assert verify(tmp_path, Seal()).holds
+    assert not verify(tmp_path, Seal(KEY)).holds
+
+
+def test_a_log_of_another_key_is_not_gone_on_with(tmp_path: Path) -> None:
+    written(tmp_path, 1, seal=Seal(KEY))
+    with pytest.raises(ChainBroken, match="another key"):
+        Chain(tmp_path, Seal()).open(NOON)
+
+
+@pytest.mark.parametrize("kept", [1, 40, -1])
+def test_half_a_line_is_told_and_the_chain_goes_on_behind_it(tmp_path: Path, kept: int) -> None:
+    written(tmp_path, 3)
+    file = only_file(tmp_path)
+    whole = file.read_bytes()
+    last = lines_of(file)[-1]
+    file.write_bytes(whole.removesuffix(last) + last[:kept])
+
+    torn = verify(tmp_path, Seal())
+    Chain(tmp_path, Seal()).append(some(1, 9), NOON)
+
+    verdict = verify(tmp_path, Seal())
+    assert torn.holds and verdict.holds
+    if kept == -1:  # only the end of the line is missing
+        assert (torn.torn_end, verdict.torn, verdict.entries) == (False, 0, 5)
+    else:
+        assert (torn.torn_end, verdict.torn, verdict.entries) == (True, 1, 5)
+        assert json.loads(lines_of(file)[-2])["kind"] == "torn"
+
+
+def test_a_first_line_that_is_cut_off_costs_no_more_than_itself(tmp_path: Path) -> None:
+    written(tmp_path)
+    file = only_file(tmp_path)
+    file.write_bytes(file.read_bytes()[:30])
+    chain = Chain(tmp_path, Seal())
+    chain.open(NOON)
+    chain.append(some(2), NOON)
+
+    verdict = verify(tmp_path, Seal())
+
+    assert verdict.holds and verdict.torn == 1
+
+
+def test_a_line_that_was_broken_by_hand_is_no_crash(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    file = only_file(tmp_path)
+    lines = lines_of(file)
+    lines[-1] = lines[-1][:40] + b"\n"
+    file.write_bytes(b"".join(lines))
+
+    broken = verify(tmp_path, Seal()).broken
+
+    assert broken is not None and (broken.what, broken.seq) == ("changed", 3)
+
+
+def test_old_files_go_and_the_log_says_so(tmp_path: Path) -> None:
+    chain = written(tmp_path, 2, 2, 2)
+    first = files_in(tmp_path)[0]
+    last_of_first = json.loads(lines_of(first.path)[-1])
+
+    gone = chain.retire(NOON + DAY / 2, NOON + 3 * DAY, "retention_days=2")
+
+    verdict = verify(tmp_path, Seal())
+    assert gone == 1 and not first.path.exists()
+    assert verdict.holds and verdict.first == last_of_first["seq"] + 1
+    assert [(each["first"], each["last"]) for each in verdict.gone] == [(0, last_of_first["seq"])]
+    anchor = Head(last_of_first["seq"], last_of_first["hash"])
+    assert verify(tmp_path, Seal(), anchor).holds
+
+
+def test_all_that_is_old_goes_however_long_nothing_was_written(tmp_path: Path) -> None:
+    chain = written(tmp_path, 2, 2)
+    assert chain.retire(NOON + 90 * DAY, NOON + 100 * DAY, "retention_days=10") == 2
+    assert len(files_in(tmp_path)) == 1
+    assert verify(tmp_path, Seal()).holds
+
+
+def test_a_crash_in_the_middle_of_removing_leaves_a_log_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = written(tmp_path, 2, 2, 2)
+
+    class Killed(Exception):
+        pass
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        if self.name.startswith("000000000000"):
+            os.unlink(self)
+        else:
+            raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Path, "unlink", killed)
+        chain.retire(NOON + 1.5 * DAY, NOON + 3 * DAY, "retention_days=1")
+    half = verify(tmp_path, Seal())
+    Chain(tmp_path, Seal()).retire(NOON + 1.5 * DAY, NOON + 4 * DAY, "retention_days=1")
+
+    whole = verify(tmp_path, Seal())
+    assert half.holds and whole.holds
+    assert half.first is not None and whole.first is not None and half.first < whole.first
+
+
+def test_a_file_that_somebody_else_removed_is_missed(tmp_path: Path) -> None:
+    written(tmp_path, 2, 2, 2)
+    files = files_in(tmp_path)
+    files[0].path.unlink()
+    first = verify(tmp_path, Seal()).broken
+    assert first is not None and (first.what, first.seq) == ("removed", 0)
+
+
+def test_a_clock_that_goes_back_keeps_the_files_in_order(tmp_path: Path) -> None:
+    chain = written(tmp_path, 1, 1)
+    chain.append(some(1), NOON)
+    assert verify(tmp_path, Seal()).holds
+
+
+def test_a_key_that_could_be_guessed_is_refused() -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        Seal(b"short")
