@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.config import Config
+from radixway.guard.audit import build_audit
 from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
 from radixway.routing import (
     BreakerState,
@@ -113,6 +114,8 @@ class Gateway:
             self._middlewares.insert(0, self.recorder)
         self.tenants = build_tenants(config.tenants, self.metrics)
         """While anything is configured of them."""
+        self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=_guard_is_on(config))
+        """While the guard is on: what it did."""
         self._gate = Gate(config.gateway, self.tenants)
         self._via = Via()
         self._hot: dict[str, Exchange] = {}
@@ -201,6 +204,8 @@ class Gateway:
         else:
             limits = tenants.middlewares(reading.is_auto, reading.pricing_of)
             middlewares[:0] = [limits[0], *reading.middlewares(), *limits[1:]]
+        audited: list[Middleware] = [] if self.audit is None else self.audit.middlewares()
+        middlewares[:0] = audited
         tap = Tap(dispatch, self.registry, prompts, self.traffic)
         pipeline = Pipeline(middlewares, tap)
         callers, access = self._gate.callers, self._gate.access
@@ -219,7 +224,7 @@ class Gateway:
             )
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
-        to_workers = Pipeline([*limits, resume, *others], tap)
+        to_workers = Pipeline([*audited, *limits, resume, *others], tap)
         session_header = (
             config.routing.session.headers[0] if config.routing.session.headers else "x-session-id"
         )
@@ -242,6 +247,8 @@ class Gateway:
             reports["load_sync"] = sync.describe
         if tenants is not None:
             reports["tenants"] = tenants.describe
+        if self.audit is not None:
+            reports["audit"] = self.audit.describe
         self._rest.include_router(
             admin_routes(
                 self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
@@ -282,6 +289,7 @@ class Gateway:
         await self.sessions.open()
         try:
             async with (
+                self.audit.running() if self.audit is not None else nullcontext(),
                 sync.running() if sync is not None else nullcontext(),
                 tenants.running() if tenants is not None else nullcontext(),
                 reading.running(),
@@ -339,6 +347,11 @@ class Gateway:
                 for state in KvEventsState
             ],
         )
+
+
+def _guard_is_on(config: Config) -> bool:
+    guard = config.guard
+    return bool(guard.model_fields_set) if guard.enabled is None else guard.enabled
 
 
 async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:

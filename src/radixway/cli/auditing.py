@@ -131,7 +131,9 @@ def _pseudonym(directory: Path, tenant: str | None, user: str) -> str:
 
 def _show_verdict(verdict: Verdict, seal: Seal) -> None:
     for each in verdict.gone:
-        out.print(f"entries {each['first']} to {each['last']} are gone: older than they may be", soft_wrap=True)
+        out.print(
+            f"entries {each['first']} to {each['last']} are gone: older than they may be", soft_wrap=True
+        )
     if verdict.torn:
         out.print(f"cut off by crashes, and told in the log: {verdict.torn}")
     if verdict.torn_end:
@@ -175,7 +177,14 @@ def _show_entry(entry: Fields) -> None:
         f"{each['type']} at {each['where']} {each['begin']}–{each['end']} ({each['confidence']})"
         for each in entry.get("findings", ())
     )
-    parts = (str(entry["seq"]), str(entry.get("time")), str(what), whose, str(entry.get("request", "")), found)
+    parts = (
+        str(entry["seq"]),
+        str(entry.get("time")),
+        str(what),
+        whose,
+        str(entry.get("request", "")),
+        found,
+    )
     out.print("  ".join(part for part in parts if part), soft_wrap=True)
 
 

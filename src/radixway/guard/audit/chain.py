@@ -1,8 +1,8 @@
 """The chain: appends entries to its files, each sealed with the hash of the one before.
 
-Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that it
-finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is ended
-and told about in an entry of its own.
+Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that
+it finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is
+ended and told about in an entry of its own.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Chain:
             entry = read_tail(files[-2].path).entry if len(files) > 1 else None
         if entry is None or not self._seal.holds(entry):
             raise ChainBroken(
-                f"{files[-1].path}: the last entry does not hold: it was changed, or written under another key"
+                f"{files[-1].path}: the last entry does not hold: changed, or written under another key"
             )
         return Head(entry["seq"], entry["hash"])
 

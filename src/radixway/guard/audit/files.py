@@ -1,9 +1,9 @@
 """The files of an audit log: their names, their order, their last lines.
 
-    audit/000000000000-2026-11-21.jsonl     the first entry's number, and the day (UTC) on which it was begun
-          000000004711-2026-11-22.jsonl
-          lock                              held while somebody appends
-          pseudonyms.sqlite                 who the users are (`pseudonyms.py`)
+audit/000000000000-2026-11-21.jsonl     the first entry's number, and the day (UTC) on which it was begun
+      000000004711-2026-11-22.jsonl
+      lock                              held while somebody appends
+      pseudonyms.sqlite                 who the users are (`pseudonyms.py`)
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def append(path: Path, raw: bytes) -> None:
-    """Add to the end, on the disk when this returns. Raises OSError; a part of it may then have been added."""
+    """Add to the end, on the disk when this returns. Raises OSError; a part may then be there."""
     is_new = not path.exists()
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

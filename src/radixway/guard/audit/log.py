@@ -1,4 +1,4 @@
-"""The audit log of a running gateway: takes incidents on the event loop, writes them in a thread of its own."""
+"""The audit log of a running gateway: takes incidents on the event loop, writes them in its own thread."""
 
 from __future__ import annotations
 
@@ -123,6 +123,8 @@ class AuditLog:
         people = self._people
         if people is None or self._stopping.is_set():
             raise AuditUnavailable("the audit log is closed")
+        if self.problem is not None:
+            raise AuditUnavailable(self.problem)
         done: Future[T] = Future()
         self._queue.put(_Work(lambda: do(people), done))
         try:
@@ -152,7 +154,7 @@ class AuditLog:
         is_open = True
         while is_open:
             waiting, works, is_open = self._take()
-            if not self._write_at_last(waiting):
+            if not self._write_at_last(waiting, works):
                 log.error("audit: %d entries could not be written: %s", len(waiting), self.problem)
                 self.lost += len(waiting)
             for work in works:
@@ -179,8 +181,11 @@ class AuditLog:
                 break
         return waiting, works, item is not None
 
-    def _write_at_last(self, waiting: list[_Waiting]) -> bool:
-        """Write, again and again until it is done; not done where we are to stop before that."""
+    def _write_at_last(self, waiting: list[_Waiting], works: list[_Work]) -> bool:
+        """Write, again and again until it is done; not done where we are to stop before that.
+
+        Whoever waits for `works` is told of the first failure; those are not done then.
+        """
         while True:
             try:
                 self._write(waiting)
@@ -188,6 +193,9 @@ class AuditLog:
                 if self.problem is None:
                     log.error("audit: %s cannot be written, entries wait: %s", self.directory, error)
                 self.problem = str(error) or type(error).__name__
+                for work in works:
+                    _refuse(work, error)
+                works.clear()
                 if self._stopping.wait(self._retry_s):
                     return False
             except Exception:  # the rim of the thread: a defect of ours must not end it
@@ -229,10 +237,15 @@ class AuditLog:
         self._swept_on = today
 
 
+def _refuse(work: _Work, error: Exception) -> None:
+    if work.done.set_running_or_notify_cancel():
+        work.done.set_exception(error)
+
+
 def _do(work: _Work) -> None:
     if not work.done.set_running_or_notify_cancel():
         return
     try:
         work.done.set_result(work.do())
-    except Exception as error:  # whoever waits is told, whatever it is
+    except Exception as error:  # noqa: BLE001  whoever waits is told, whatever it is
         work.done.set_exception(error)

@@ -1,8 +1,8 @@
 """Who the users in the audit log are: a pseudonym for each, and the only table that leads back.
 
-A pseudonym is the hash of the user's name under a key of that user's own. Without the key nobody can tell whose it
-was, not even who has a list of all names to try: forgetting the key is erasing the user from the log, whose lines
-stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
+A pseudonym is the hash of the user's name under a key of that user's own. Without the key nobody can tell
+whose it was, not even who has a list of all names to try: forgetting the key erases the user from the log, whose
+lines stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Pseudonyms:
         return None if key is None else _pseudonym(key, tenant, user)
 
     def forget(self, tenant: str, user: str | None) -> list[str]:
-        """Forget the key of a user, or of all of a tenant: their pseudonyms, which are nobody's from now on."""
+        """Forget the key of a user, or of all of a tenant: their pseudonyms, nobody's from now on."""
         chosen = "tenant = ?1 AND (?2 IS NULL OR user = ?2)"
         rows = self._db.execute(f"SELECT user, key FROM users WHERE {chosen}", (tenant, user)).fetchall()
         self._db.execute(f"DELETE FROM users WHERE {chosen}", (tenant, user))
@@ -59,7 +59,9 @@ class Pseudonyms:
         self._db.close()
 
     def _key_of(self, tenant: str, user: str) -> bytes | None:
-        row = self._db.execute("SELECT key FROM users WHERE tenant = ? AND user = ?", (tenant, user)).fetchone()
+        row = self._db.execute(
+            "SELECT key FROM users WHERE tenant = ? AND user = ?", (tenant, user)
+        ).fetchone()
         return None if row is None else row[0]
 
 

@@ -20,8 +20,8 @@ def entries(
 ) -> Iterator[Fields]:
     """The entries that agree with all that is given, oldest first. Raises OSError.
 
-    `user`: a pseudonym. `rule`: itself, or what it begins with (`answers` for `answers.pii`). `since`: seconds
-    since the epoch.
+    `user`: a pseudonym. `rule`: itself, or what it begins with (`answers` for `answers.pii`). `since`:
+    seconds since the epoch.
     """
     for file in files_in(directory):
         with file.path.open("rb") as lines:

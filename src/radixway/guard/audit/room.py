@@ -1,4 +1,4 @@
-"""The audit log among the rooms of a gateway: opened, closed, and in the way of requests where it is to be."""
+"""The audit log among the rooms of a gateway: opened, closed, in the way of requests where it is to be."""
 
 from __future__ import annotations
 

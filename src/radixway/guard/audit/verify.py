@@ -1,7 +1,7 @@
 """Is the log what was written? Reads every line, and names the first that is not.
 
-What nobody can see in the files alone is a piece missing at the very end: for that, keep heads elsewhere, and say
-which one is expected (`radixway audit head`, `verify --expect`).
+What nobody can see in the files alone is a piece missing at the very end: for that, keep heads elsewhere, and
+say which one is expected (`radixway audit head`, `verify --expect`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Failed(Exception):
 
 
 def verify(path: Path, seal: Seal, expect: Head | None = None) -> Verdict:
-    """Check a log's directory, or one file of it. `expect`: a head that was kept elsewhere. Raises OSError."""
+    """Check a log's directory, or one file of it. `expect`: a head kept elsewhere. Raises OSError."""
     walk = _Walk(path, seal, expect)
     try:
         walk.run()

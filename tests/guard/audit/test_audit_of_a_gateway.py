@@ -1,0 +1,62 @@
+"""The audit log of a gateway: its health, and what becomes of requests while it cannot be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radixway.guard.audit import AuditLog, AuditUnavailable, Seal, verify
+from radixway.guard.audit.files import files_in
+from radixway.guard.incident import Incident
+from running_gateway import running_gateway
+from scripted_worker import scripted_worker
+
+
+async def break_log(log: AuditLog, directory: Path) -> None:
+    """Have it meet an end that does not hold."""
+    (file,) = (each.path for each in files_in(directory))
+    file.write_bytes(file.read_bytes().replace(b'"format":1', b'"format":11'))
+    log.record(Incident("r", "default", None, None, "pii", "report"))
+    with pytest.raises(AuditUnavailable):
+        await log.flush()
+
+
+async def status_with(directory: Path, on_error: str) -> tuple[int, dict]:
+    guard = {"enabled": True, "audit": {"path": str(directory), "on_error": on_error}}
+    async with scripted_worker() as worker, running_gateway(worker.url, guard=guard) as running:
+        assert (await running.chat())[0] == 200
+        assert running.gateway.audit is not None
+        await break_log(running.gateway.audit.log, directory)
+        status, told, _ = await running.chat()
+        _, health = await running.get("/health")
+        assert "does not hold" in health["audit"]["error"]
+        async with running.client.get(running.url + "/metrics/prometheus") as answer:
+            assert "radixway_audit_failing 1.0" in await answer.text()
+        return status, told
+
+
+async def test_a_log_that_cannot_be_written_lets_requests_pass(tmp_path: Path) -> None:
+    status, _ = await status_with(tmp_path, "allow")
+    assert status == 200
+
+
+async def test_or_stops_them_where_nothing_may_pass_unaudited(tmp_path: Path) -> None:
+    status, told = await status_with(tmp_path, "block")
+    assert status == 503 and told["error"]["code"] == "audit_unavailable"
+
+
+async def test_without_a_guard_there_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway() as running:
+        assert running.gateway.audit is None
+    assert not (tmp_path / "audit").exists()
+
+
+async def test_a_guard_keeps_its_log_in_radixway_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(guard={"enabled": True}):
+        pass
+    assert verify(tmp_path / "audit", Seal()).holds
