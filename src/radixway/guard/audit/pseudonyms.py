@@ -1,8 +1,8 @@
 """Who the users in the audit log are: a pseudonym for each, and the only table that leads back.
 
 A pseudonym is the hash of the user's name under a key of that user's own. Without the key nobody can tell
-whose it was, not even who has a list of all names to try: forgetting the key erases the user from the log, whose
-lines stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
+whose it was, not even who has a list of all names to try: forgetting the key erases the user from the log,
+whose lines stay as they are (docs/decisions/0008-users-in-the-audit-log.md).
 """
 
 from __future__ import annotations
