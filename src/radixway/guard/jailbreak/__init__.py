@@ -1,0 +1,10 @@
+"""Attacks on the prompt: what disguises them, how they are worded, what the encoder makes of them.
+
+Who speaks matters: an order to the assistant is a user's right, and an attack in what a tool or a document says.
+"""
+
+from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, ShippedJudge
+from radixway.guard.jailbreak.kinds import KINDS, Kind
+from radixway.guard.jailbreak.opening import open_judge
+
+__all__ = ["KINDS", "NOTHING", "THRESHOLD", "Kind", "ShippedJudge", "open_judge"]

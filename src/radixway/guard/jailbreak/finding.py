@@ -1,0 +1,73 @@
+"""Known wordings in every view of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from radixway.guard.jailbreak.kinds import Kind
+from radixway.guard.jailbreak.normalise import View, views
+from radixway.guard.jailbreak.patterns import Hit, combined, everywhere, in_data, squashed
+
+_HIDDEN = 0.05
+"""How much surer a wording makes one that somebody disguised."""
+_OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
+"""Views that change harmless texts, too."""
+
+
+@dataclass(slots=True, frozen=True)
+class Findings:
+    """What was found in a text."""
+
+    hits: Mapping[str, Hit]
+    """By the pattern's name, with the view's behind an `@` where it is not plain."""
+    views: tuple[View, ...]
+
+    @property
+    def risk(self) -> float:
+        """That the text is an attack, as far as wordings tell."""
+        return combined(self._best().values())
+
+    @property
+    def kinds(self) -> dict[Kind, float]:
+        """The same by kind."""
+        best = self._best().values()
+        return {kind: combined(hit for hit in best if hit.kind == kind) for kind in {h.kind for h in best}}
+
+    @property
+    def confidences(self) -> dict[str, float]:
+        """By pattern, in whichever view it is surest."""
+        return {name: hit.confidence for name, hit in self._best().items()}
+
+    def _best(self) -> dict[str, Hit]:
+        best: dict[str, Hit] = {}
+        for hit in self.hits.values():
+            if hit.name not in best or best[hit.name].confidence < hit.confidence:
+                best[hit.name] = hit
+        return best
+
+
+def find(text: str, *, data: bool = False) -> Findings:
+    """Look at all views. `data`: the text is what a tool or a document says."""
+    seen = tuple(views(text))
+    hits: dict[str, Hit] = {}
+    for view in seen:
+        for hit in _in_view(view, data):
+            name = hit.name if view.how == "plain" else f"{hit.name}@{view.how}"
+            hits[name] = hit
+    plain = {hit.name for name, hit in hits.items() if "@" not in name}
+    return Findings(
+        {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain}, seen
+    )
+
+
+def _in_view(view: View, data: bool) -> Iterable[Hit]:
+    if view.is_squashed:
+        yield from squashed().find(view.text)
+        return
+    found = everywhere().find(view.text)
+    if data:
+        found += in_data().find(view.text)
+    for hit in found:
+        sure = hit.confidence if view.how in _OPEN_VIEWS else min(0.99, hit.confidence + _HIDDEN)
+        yield Hit(hit.name, hit.kind, sure)

@@ -1,0 +1,164 @@
+"""Tells attacks on the prompt from other texts: known wordings in every disguise, and what the encoder makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from radixway.encoders import EncoderBusy, EncoderError, EncoderService
+from radixway.guard.jailbreak.finding import Findings, find
+from radixway.guard.jailbreak.kinds import KINDS
+from radixway.guard.jailbreak.normalise import View
+from radixway.guard.jailbreak.reading import Reader, Reading
+from radixway.guard.jailbreak.spelling import is_mixed
+from radixway.guard.jailbreak.turns import find_build_up, last_turns
+from radixway.guard.texts import Passage, Speaker
+from radixway.pipeline import Attack, GuardUnavailable
+
+NOTHING = Attack(0.0, {})
+"""Of a passage that is not judged."""
+THRESHOLD = 0.7
+"""The published one."""
+
+_MOST_VIEWS_READ = 2
+_LONGEST_VIEW_READ = 4096
+_SHORTEST_VIEW_READ = 12
+_SUSPICIOUS = 0.2
+"""Risk of a turn from which several together are read as one text."""
+_DATA_FROM, _DATA_TO = 0.5, THRESHOLD
+"""Risk that in data counts as another: nobody but an attacker talks to the assistant there."""
+
+
+class ShippedJudge:
+    """A `pipeline.AttackJudge` that knows who speaks."""
+
+    def __init__(
+        self,
+        encoders: EncoderService,
+        *,
+        threshold: float = THRESHOLD,
+        reader: Reader | None = None,
+        judges_system: bool = False,
+    ) -> None:
+        """`reader`: in place of the shipped head. `judges_system`: whether the operator's words are judged, too."""
+        self.threshold = threshold
+        self.reader = reader
+        self._judges_system = judges_system
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """See `AttackJudge`."""
+        return tuple(dict.fromkeys([*KINDS, *(self.reader.kinds if self.reader else ())]))
+
+    def describe(self) -> dict[str, object]:
+        """For `/health`: what reads beside the known wordings, and what could not be loaded."""
+        return {} if self.reader is None else self.reader.describe()
+
+    async def judge(self, text: str) -> Attack:
+        """Of somebody who asks. Raises GuardUnavailable, and EncoderBusy."""
+        return await self._judge(text, data=False)
+
+    async def judge_passages(self, passages: Sequence[Passage]) -> Sequence[Attack]:
+        """One for each passage, in their order; the assistant's own words and, unless told otherwise, the
+        operator's are `NOTHING`. What only the last turns of a conversation make together counts as said in
+        the last one. Raises GuardUnavailable, and EncoderBusy.
+        """
+        judged = [
+            await self._judge(each.text, data=each.speaker in ("tool", "document"))
+            if self._is_judged(each.speaker)
+            else NOTHING
+            for each in passages
+        ]
+        turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+        if len(turns) > 1:
+            texts = [passages[index].text for index in turns]
+            together = await self._judge_together(texts, [judged[index] for index in turns])
+            if together.risk > judged[turns[-1]].risk:
+                judged[turns[-1]] = together
+        return judged
+
+    def _is_judged(self, speaker: Speaker) -> bool:
+        return speaker in ("user", "tool", "document") or (speaker == "system" and self._judges_system)
+
+    async def _judge(self, text: str, *, data: bool) -> Attack:
+        if not text.strip():
+            return NOTHING
+        found = find(text, data=data)
+        readings = await self._read(text, found)
+        if data:
+            readings = [_lowered(each) for each in readings]
+        return _attack(found, readings)
+
+    async def _read(self, text: str, found: Findings) -> list[Reading]:
+        """Of the text and, unless wordings tell enough already, of what disguises hid."""
+        if self.reader is None:
+            return []
+        try:
+            readings = [await self._of(text, found)]
+            if found.risk < self.threshold and readings[0].risk < self.threshold:
+                for view in _worth_reading(text, found.views):
+                    readings.append(await self._of(view.text, found))
+        except EncoderError as error:
+            if found.risk >= self.threshold:
+                return []
+            if isinstance(error, EncoderBusy):
+                raise
+            raise GuardUnavailable(str(error)) from error
+        return readings
+
+    async def _of(self, text: str, found: Findings) -> Reading:
+        assert self.reader is not None
+        return await self.reader.read(text, found.confidences)
+
+    async def _judge_together(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
+        """The last turns as one text; read by the encoder only where one of them was suspicious."""
+        joined = last_turns(texts)
+        found = find_build_up(joined, texts)
+        readings = []
+        if found.risk < self.threshold and max(each.risk for each in alone) >= _SUSPICIOUS:
+            readings = await self._read(joined, found)
+        return _attack(found, readings)
+
+
+def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:
+    risk = max([found.risk, *(each.risk for each in readings)])
+    kinds: dict[str, float] = {**found.kinds}
+    for reading in readings:
+        for kind, share in reading.kinds.items():
+            kinds[kind] = max(kinds.get(kind, 0.0), share)
+    if kinds and risk > 0:  # the likeliest kind is as likely as an attack at all
+        likeliest = max(kinds, key=kinds.__getitem__)
+        kinds[likeliest] = risk
+    parts = readings[0].parts if readings else 1
+    return Attack(risk, _sorted(kinds), tuple(found.hits), parts)
+
+
+def _sorted(kinds: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(kinds.items(), key=lambda item: -item[1]))
+
+
+def _worth_reading(text: str, views: Sequence[View]) -> list[View]:
+    """What disguises hid from the encoder. Texts that are merely of another script or have digits are not."""
+    worth = [
+        view
+        for view in views[1:]
+        if not view.is_squashed
+        and _SHORTEST_VIEW_READ <= len(view.text) <= _LONGEST_VIEW_READ
+        and (view.how not in ("folded", "leetspeak", "spacing", "words reversed") or is_mixed(text))
+    ]
+    return worth[:_MOST_VIEWS_READ]
+
+
+def _lowered(reading: Reading) -> Reading:
+    """Of data: what is likelier than not is an attack there."""
+    if not reading.risk:
+        return reading
+    risk = reading.risk
+    if risk >= _DATA_FROM:
+        raised = _DATA_TO + (risk - _DATA_FROM) * (1 - _DATA_TO) / (1 - _DATA_FROM)
+    else:
+        raised = risk * _DATA_TO / _DATA_FROM
+    scale = raised / risk
+    return replace(
+        reading, risk=raised, kinds={kind: min(1.0, share * scale) for kind, share in reading.kinds.items()}
+    )

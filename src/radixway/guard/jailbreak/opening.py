@@ -1,0 +1,30 @@
+"""The judge as it is configured: a classifier by path, one of those found in a folder, or what ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from radixway.encoders import EncoderService
+from radixway.guard.jailbreak.judge import THRESHOLD, ShippedJudge
+from radixway.guard.jailbreak.models import ModelsReader, published_models
+
+
+def open_judge(
+    encoders: EncoderService,
+    *,
+    threshold: float = THRESHOLD,
+    model: Path | None = None,
+    mapping: Path | None = None,
+    models_dir: Path | None = None,
+    judges_system: bool = False,
+) -> ShippedJudge:
+    """`model`: a sequence classifier's directory, with its labels in `mapping` where they do not lie in it.
+
+    Without it the preferred one in `models_dir` reads, if there is one, else the shipped head. Known wordings
+    are looked for in either case. What cannot be loaded is told in the log and in `ShippedJudge.describe`.
+    """
+    paths = [model] if model is not None else published_models(models_dir) if models_dir is not None else []
+    shipped = ShippedJudge(encoders, threshold=threshold, judges_system=judges_system)
+    if paths:
+        shipped.reader = ModelsReader(encoders, paths, shipped.reader, mapping)
+    return shipped

@@ -1,0 +1,156 @@
+"""Known wordings of attacks, looked for in linear time (RE2).
+
+All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500 characters).
+`Filter` looks for the words that each expression cannot do without, and tries those alone that have them (0.3 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import re2
+
+from radixway.guard.jailbreak.kinds import Kind
+
+_MEMORY = 128 << 20
+_GAP = r"[^a-z0-9]+"
+_GAP_SIGN = " "
+_SENTENCE = r"[^.!?。！？\n]*"
+_SENTENCE_SIGN = "…"
+_QUOTED = 0.5
+"""What a wording counts that is quoted where somebody writes about attacks."""
+
+
+@dataclass(slots=True, frozen=True)
+class Pattern:
+    """One wording."""
+
+    name: str
+    kind: Kind
+    confidence: float
+    """How sure it alone makes one that a text attacks, in [0, 1]; .7 and more is enough by default."""
+    source: str
+    """RE2, without regard to case. A space stands for whatever is no Latin letter or digit, `…` for the rest of a
+    sentence up to what follows."""
+    in_data_only: bool = False
+    """Whether it is harmless from whoever asks, and an attack only in what tools and documents say."""
+
+
+@dataclass(slots=True, frozen=True)
+class Hit:
+    """A pattern that was found."""
+
+    name: str
+    kind: Kind
+    confidence: float
+
+
+class Patterns:
+    """Patterns compiled together. Safe to use from several threads."""
+
+    def __init__(self, patterns: Sequence[Pattern], *, squashed: bool = False) -> None:
+        """`squashed`: for texts whose words stand without anything between them."""
+        self.patterns = tuple(patterns)
+        self._sources = [_expand(each.source, squashed) for each in patterns]
+        self._filter = re2.Filter()
+        for source in self._sources:
+            self._filter.Add(source, _options())
+        self._filter.Compile()
+
+    def find(self, text: str) -> list[Hit]:
+        """Each pattern that stands in the text, once."""
+        found = self._filter.Match(text)
+        if not found:
+            return []
+        about = _writes_about_attacks(text)
+        return [self._hit(index, text, about) for index in sorted(found)]
+
+    def _hit(self, index: int, text: str, about: bool) -> Hit:
+        pattern = self.patterns[index]
+        confidence = pattern.confidence
+        if about and all(
+            _is_quoted(text, *found.span()) for found in _compiled(self._sources[index]).finditer(text)
+        ):
+            confidence *= _QUOTED
+        return Hit(pattern.name, pattern.kind, confidence)
+
+
+def combined(hits: Iterable[Hit]) -> float:
+    """How sure all of them together make one: that not every one is mistaken (noisy or)."""
+    mistaken = 1.0
+    for hit in hits:
+        mistaken *= 1 - hit.confidence
+    return 1 - mistaken
+
+
+@cache
+def everywhere() -> Patterns:
+    """What is an attack whoever says it."""
+    from radixway.guard.jailbreak.wordings import WORDINGS
+
+    return Patterns([each for each in WORDINGS if not each.in_data_only])
+
+
+@cache
+def in_data() -> Patterns:
+    """What is an attack only where a tool or a document says it."""
+    from radixway.guard.jailbreak.wordings import WORDINGS
+
+    return Patterns([each for each in WORDINGS if each.in_data_only])
+
+
+@cache
+def squashed() -> Patterns:
+    """What is looked for where words stand without anything between them: what is sure even so."""
+    from radixway.guard.jailbreak.wordings import WORDINGS
+
+    sure = [each for each in WORDINGS if not each.in_data_only and each.confidence >= 0.8]
+    return Patterns([each for each in sure if _GAP_SIGN in each.source], squashed=True)
+
+
+def _expand(source: str, squashed: bool) -> str:
+    source = source.replace(_SENTENCE_SIGN, _SENTENCE)
+    return source.replace(r"\b", "").replace(_GAP_SIGN, "") if squashed else source.replace(_GAP_SIGN, _GAP)
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return options
+
+
+@cache
+def _compiled(source: str) -> re2._Regexp:
+    return re2.compile(source, _options())
+
+
+_ABOUT = (
+    r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|mean by|means|meant|example|"
+    r"detect|classif|prevent|defen[dcs]|mitigat|protect|research|paper|article|blog|lecture|phrase|sentence|"
+    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attackers?|prompt injections?|"
+    r"jailbreak(?:s|ing)?|red team|owasp|regex|filter that|unit test|test case|translate|spam)\b"
+    r"|什么意思|是什么意思|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
+)
+
+
+def _writes_about_attacks(text: str) -> bool:
+    return _compiled(_ABOUT).search(text) is not None
+
+
+_REACH = 80
+
+
+def _is_quoted(text: str, begin: int, end: int) -> bool:
+    """Whether a quotation opens a little before and closes a little after, with nothing of it in between."""
+    before, after = text[max(0, begin - _REACH) : begin], text[end : end + _REACH]
+    for opening, closing in zip("\"'“‘«「『`", "\"'”’»」』`", strict=True):
+        if opening == closing:
+            if before.count(opening) % 2 == 1 and closing in after:
+                return True
+        elif before.rfind(opening) > before.rfind(closing) and closing in after:
+            return True
+    return False
