@@ -1,6 +1,7 @@
 """Attacks on the prompt: what disguises them, how they are worded, what the encoder makes of them.
 
-Who speaks matters: an order to the assistant is a user's right, and an attack in what a tool or a document says.
+Who speaks matters: an order to the assistant is a user's right, and an attack in what a tool or a document
+says.
 """
 
 from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, ShippedJudge

@@ -1,7 +1,7 @@
 """Letters of other scripts that look like Latin ones, and characters that nobody sees.
 
-The pairs are facts of Unicode's confusables (UTS #39); what NFKC folds (full width, mathematical, circled letters)
-is not repeated here.
+The pairs are facts of Unicode's confusables (UTS #39); what NFKC folds (full width, mathematical, circled
+letters) is not repeated here.
 """
 
 from __future__ import annotations

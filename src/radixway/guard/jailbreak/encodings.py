@@ -1,4 +1,4 @@
-"""Encodings that a model reads and a reader does not: each function says what the encoded parts of a text say.
+"""Encodings that a model reads and a person does not: each function says what encoded parts of a text say.
 
 All return None where there is nothing of the kind.
 """
@@ -11,7 +11,7 @@ import codecs
 import html
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from radixway.guard.jailbreak.confusables import TAG_FIRST, TAG_LAST
@@ -25,36 +25,33 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*")
 _HEX = re.compile(r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:\n]{0,2}){8,}")
 _HEX_PAIR = re.compile(r"(?:0x|\\x)?([0-9A-Fa-f]{2})[ ,:\n]{0,2}")
 _BINARY = re.compile(r"(?:[01]{8}[ ,\n]?){6,}")
-_MORSE = re.compile(r"(?:[.\-·–−]{1,6}(?: +/? *|/)){8,}[.\-·–−]{0,6}")
+_IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}(?: +/? *|/)){8,}[.\-·–−]{0,6}")
 _ESCAPE = re.compile(r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})")
 _TAGS = re.compile(f"[{chr(TAG_FIRST)}-{chr(TAG_LAST)}]{{4,}}")
 _WORD = re.compile(r"[A-Za-z]+")
 
 _TELLING = (
-    "ignore", "instruction", "prompt", "disregard", "forget", "previous", "system", "password",
-    "reveal", "pretend", "bypass", "secret", "jailbreak", "restriction", "override", "guideline", "unrestricted",
+    "ignore", "instruction", "prompt", "disregard", "forget", "previous", "system", "password", "reveal",
+    "pretend", "bypass", "secret", "jailbreak", "restriction", "override", "guideline", "unrestricted",
 )  # fmt: skip
 """Words by which it is seen that a text is a cipher: no language has them enciphered."""
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
-def _ciphered(cipher: dict[int, str] | None) -> str:
+def _ciphered(cipher: Mapping[int, str | int] | None) -> str:
     """An expression that finds telling words in their enciphered form."""
     return "|".join(word[::-1] if cipher is None else word.translate(cipher) for word in _TELLING)
 
 
 _ROT13_TABLE = str.maketrans(string.ascii_letters, codecs.encode(string.ascii_letters, "rot13"))
 IN_ROT13, IN_ATBASH, BACKWARDS = _ciphered(_ROT13_TABLE), _ciphered(_ATBASH), _ciphered(None)
-IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay|isregardday)\b"
+IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay)\b"
 
-_MORSE_LETTERS = dict(
-    zip(
-        ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- "
-        "-.-- --.. ----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----.".split(),
-        string.ascii_lowercase + string.digits,
-        strict=True,
-    )
+_MORSE_SIGNS = (
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- "
+    "-.-- --.. ----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----."
 )
+_MORSE_LETTERS = dict(zip(_MORSE_SIGNS.split(), string.ascii_lowercase + string.digits, strict=True))
 
 
 def read_tags(text: str) -> str | None:
@@ -109,7 +106,7 @@ def read_binary(text: str) -> str | None:
 
 def read_morse(text: str) -> str | None:
     """Eight letters and more."""
-    return _said(text, _MORSE, _from_morse)
+    return _said(text, _IN_MORSE, _from_morse)
 
 
 def read_rot13(text: str) -> str:

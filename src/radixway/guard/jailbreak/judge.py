@@ -1,4 +1,4 @@
-"""Tells attacks on the prompt from other texts: known wordings in every disguise, and what the encoder makes of it."""
+"""Tells attacks on the prompt from other texts: by known wordings in every disguise, and by an encoder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShippedJudge:
         reader: Reader | None = None,
         judges_system: bool = False,
     ) -> None:
-        """`reader`: in place of the shipped head. `judges_system`: whether the operator's words are judged, too."""
+        """`reader`: beside the known wordings. `judges_system`: whether the operator's words are judged."""
         self.threshold = threshold
         self.reader = reader
         self._judges_system = judges_system
@@ -122,7 +122,7 @@ class ShippedJudge:
 
 def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:
     risk = max([found.risk, *(each.risk for each in readings)])
-    kinds: dict[str, float] = {**found.kinds}
+    kinds: dict[str, float] = dict(found.kinds.items())
     for reading in readings:
         for kind, share in reading.kinds.items():
             kinds[kind] = max(kinds.get(kind, 0.0), share)

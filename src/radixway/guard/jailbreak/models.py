@@ -1,4 +1,4 @@
-"""Published classifiers of attacks by path, in the published order; one that is broken is passed over, and told."""
+"""Classifiers of attacks by path, in the published order; one that is broken is passed over, and told."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HARMLESS = frozenset(
 
 
 def published_models(models: Path) -> list[Path]:
-    """Directories in `models` that judge attacks: the published names first, then others that look like it."""
+    """Directories in `models` that judge attacks: published names first, then others that look like it."""
     found = [models / name for name in PUBLISHED if (models / name).is_dir()]
     other = discover(models).get("jailbreak")
     if other is not None and other.path not in found:

@@ -1,7 +1,8 @@
 """Known wordings of attacks, looked for in linear time (RE2).
 
-All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500 characters).
-`Filter` looks for the words that each expression cannot do without, and tries those alone that have them (0.3 ms).
+All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500
+characters). `Filter` looks for the words that each expression cannot do without, and tries those alone that
+have them (0.2 ms).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Pattern:
     confidence: float
     """How sure it alone makes one that a text attacks, in [0, 1]; .7 and more is enough by default."""
     source: str
-    """RE2, without regard to case. A space stands for whatever is no Latin letter or digit, `…` for the rest of a
+    """RE2, without regard to case. A space stands for what is no Latin letter or digit, `…` for the rest of a
     sentence up to what follows."""
     in_data_only: bool = False
     """Whether it is harmless from whoever asks, and an attack only in what tools and documents say."""
@@ -129,11 +130,11 @@ def _compiled(source: str) -> re2._Regexp:
 
 
 _ABOUT = (
-    r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|mean by|means|meant|example|"
+    r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|means?|meant|example|"
     r"detect|classif|prevent|defen[dcs]|mitigat|protect|research|paper|article|blog|lecture|phrase|sentence|"
-    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attackers?|prompt injections?|"
-    r"jailbreak(?:s|ing)?|red team|owasp|regex|filter that|unit test|test case|translate|spam)\b"
-    r"|什么意思|是什么意思|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
+    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attackers?|translate|spam|"
+    r"prompt injections?|jailbreak(?:s|ing)?|red team|owasp|regex|filter that|unit test|test case)\b"
+    r"|什么意思|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
 )
 
 

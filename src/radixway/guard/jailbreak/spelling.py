@@ -1,4 +1,4 @@
-"""Words spelt so that a filter does not know them: other scripts' letters, digits for letters, gaps within words.
+"""Words spelt so that a filter does not know them: other letters, digits for letters, gaps within words.
 
 All functions return None where there is nothing of the kind.
 """
@@ -38,17 +38,18 @@ SPLIT = SPLIT_LETTERS + r"|[a-z][\-._*~·•][a-z]{1,6}"
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _MANY_HYPHENS = 2
 
-WORDS = frozenset(
-    "all tell rules role will reveal limits limitations little legal illegal full follow following filter filters "
-    "kill reply replies policy policies please only allow allowed allows ethical immoral hello world call "
-    "restrictions instructions instruction ignore previous prior system prompt disregard guidelines override "
-    "list display print developer bypass model language always comply compliance possible clearly".split()
+_WORDS = (
+    "all tell rules role will reveal limits limitations little legal illegal full follow following filter "
+    "filters kill reply replies policy policies please only allow allowed allows ethical immoral hello world "
+    "call restrictions instructions instruction ignore previous prior system prompt disregard guidelines "
+    "override list display print developer bypass model language always comply compliance possible clearly"
 )
+WORDS = frozenset(_WORDS.split())
 """What decides between i and l where a 1 stands for a letter."""
 
 
 def fold(text: str) -> str | None:
-    """Without what nobody sees, and with Latin letters where others look like them or are variants of them."""
+    """Without what nobody sees, and with Latin letters where others look like them or vary them."""
     if text.isascii() or not _SUSPICIOUS.search(text):
         return None
     folded = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
@@ -58,7 +59,7 @@ def fold(text: str) -> str | None:
 
 
 def is_mixed(text: str) -> bool:
-    """Whether letters that look Latin stand among Latin ones, or some that nobody sees: no language does that."""
+    """Whether letters that look Latin, or that nobody sees, stand among Latin ones: no language does that."""
     return bool(_MIXED.search(text))
 
 

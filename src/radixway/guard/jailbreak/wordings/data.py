@@ -20,7 +20,7 @@ _MODEL = (
     r"virtual assistants?|ai assistants?|ai agents?|ai models?|ai systems?|large language models?)"
 )
 
-IN_DATA = (
+_ORDERS = (
     Pattern(
         "addressed_to_the_model",
         "prompt_injection",
@@ -116,7 +116,7 @@ IN_DATA = (
 )
 
 # Whoever asks quotes such data, too: what is telling enough counts from everybody.
-QUOTED_DATA = (
+_QUOTED = (
     Pattern(
         "ignore_the_document",
         "prompt_injection",
@@ -131,4 +131,4 @@ QUOTED_DATA = (
         r"<!--[^>]*\b(?:ignore|disregard|you must|assistant|instead|ai model|say|state|print the following|respond with|override|reply with|do not summari[sz]e)\b[^>]*",
     ),
 )
-IN_DATA = (*IN_DATA, *QUOTED_DATA)
+IN_DATA: tuple[Pattern, ...] = (*_ORDERS, *_QUOTED)
