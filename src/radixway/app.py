@@ -74,7 +74,7 @@ from radixway.transports import (
     Traffic,
     WorkerCalls,
 )
-from radixway.understanding import Understanding
+from radixway.understanding import Understanding, is_guarded
 from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 if TYPE_CHECKING:
@@ -114,7 +114,11 @@ class Gateway:
             self._middlewares.insert(0, self.recorder)
         self.tenants = build_tenants(config.tenants, self.metrics)
         """While anything is configured of them."""
-        self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=_guard_is_on(config))
+        self.audit = build_audit(
+            config.guard.audit,
+            self.metrics,
+            guard_is_on=is_guarded(config) or "audit" in config.guard.model_fields_set,
+        )
         """While the guard is on: what it did."""
         self._gate = Gate(config.gateway, self.tenants)
         self._via = Via()
@@ -193,7 +197,8 @@ class Gateway:
         def states(model: str) -> WorkersOfModel | None:
             return state_of_model(self.registry, model, selector.ledger.clock())
 
-        reading = Understanding(config, self.metrics, states)
+        recorder = None if self.audit is None else self.audit.log
+        reading = Understanding(config, self.metrics, states, self.tokenizer_of, recorder)
         semantic, cache = reading.semantic, reading.cache
         self.cache = cache
         if self.recorder is not None:
@@ -224,14 +229,15 @@ class Gateway:
             )
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
-        to_workers = Pipeline([*audited, *limits, resume, *others], tap)
+        to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], tap)
+        around = [*audited, *reading.agents_middlewares()]
         session_header = (
             config.routing.session.headers[0] if config.routing.session.headers else "x-session-id"
         )
         self._agents = AgentCalls(
             lambda wire: AgentExchange(
                 wire,
-                AgentRoad(wire, self.sessions, to_workers, session_header.encode("ascii")),
+                Pipeline(around, AgentRoad(wire, self.sessions, to_workers, session_header.encode("ascii"))),
                 self.metrics,
                 self.journals,
                 self._via,
@@ -347,11 +353,6 @@ class Gateway:
                 for state in KvEventsState
             ],
         )
-
-
-def _guard_is_on(config: Config) -> bool:
-    guard = config.guard
-    return bool(guard.model_fields_set) if guard.enabled is None else guard.enabled
 
 
 async def _error_response(_: HttpRequest, error: Exception) -> HttpResponse:

@@ -7,18 +7,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
-from radixway.pipeline import ANY_MODEL, Middleware, ModelStates
+from radixway.config.guard import check_policies, is_asked_for
+from radixway.pipeline import (
+    ANY_MODEL,
+    GuardFindings,
+    Middleware,
+    ModelStates,
+    PersonalDataFinder,
+    TokenizerOf,
+)
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
     from radixway.config import SemanticCacheSection
     from radixway.config.semantic import SemanticSection
     from radixway.encoders import EncoderService
+    from radixway.guard.build import GuardRoom
+    from radixway.guard.incident import Recorder
+    from radixway.guard.scan import TurnsJudge
     from radixway.semantic.build import SemanticRoom
+    from radixway.semantic.question import Question
     from radixway.semantic_cache import CacheRoom
 
 
@@ -37,32 +50,81 @@ def _whole(config: Config) -> tuple[SemanticSection | None, SemanticCacheSection
     return section, whole_cache(config.semantic_cache, section)
 
 
+def is_guarded(config: Config) -> bool:
+    """Whether requests are looked at: by `guard`, or by classic keys. Raises ConfigError."""
+    if config.guard.enabled is not None or is_asked_for(config.guard) or config.semantic is None:
+        return is_asked_for(config.guard)
+    section, _ = _whole(config)
+    if section is None:
+        return False
+    from radixway.config.semantic import wants_guard
+
+    return wants_guard(section)
+
+
+async def _findings(guard: GuardRoom, question: Question) -> GuardFindings:
+    """A `GuardHook`."""
+    return await guard.findings(question.whole or question.text)
+
+
 class Understanding:
     """The rooms that read, in the order in which requests pass them."""
 
-    def __init__(self, config: Config, metrics: Metrics, states: ModelStates) -> None:
-        """Raises ConfigError: a file cannot be read, packages are missing."""
+    def __init__(
+        self,
+        config: Config,
+        metrics: Metrics,
+        states: ModelStates,
+        tokenizer_of: TokenizerOf | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """Raises ConfigError: a file cannot be read, packages are missing, a policy is not there."""
         self._config = config
         self._metrics = metrics
         self._section, self._caching = _whole(config)
         self.encoders = self._start_encoders()
+        self.guard: GuardRoom | None = None
+        self.guard = self._build_guard(states, tokenizer_of, recorder)
         self.cache = self._build_cache()
         self.semantic = self._build_semantic(states)
 
     def middlewares(self) -> Iterator[Middleware]:
         """Outermost first: one pass of the encoder for all, what blocks, the cache, the decision, tools."""
-        if self.encoders is None or (self.semantic is None and self.cache is None):
+        if self.encoders is None or (self.semantic is None and self.cache is None and self.guard is None):
             return
-        from radixway.encoders import OnePass
-
-        yield OnePass(self.encoders, wait_s=self._config.encoders.wait_s)
-        if self.semantic is not None:
-            yield self.semantic.detect
+        yield from self._before_cache(self.encoders)
         if self.cache is not None:
             yield self.cache.middleware
         if self.semantic is not None:
             yield self.semantic.middleware
+        if self.guard is not None:
+            yield self.guard.clearing
+        if self.semantic is not None:
             yield self.semantic.tools
+
+    def agents_middlewares(self) -> Iterator[Middleware]:
+        """Around calls of sessions: the same, but that no model is chosen there and nothing is cached."""
+        if self.encoders is None or (self.guard is None and self.semantic is None):
+            return
+        yield from self._before_cache(self.encoders)
+        if self.guard is not None:
+            yield self.guard.clearing
+
+    def behind_agents(self) -> Iterator[Middleware]:
+        """Between a session and the worker that it asks."""
+        if self.guard is not None:
+            yield self.guard.cleared
+
+    def _before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
+        from radixway.encoders import OnePass
+
+        yield OnePass(encoders, wait_s=self._config.encoders.wait_s)
+        if self.guard is not None:
+            yield self.guard.outer
+        if self.semantic is not None:
+            yield self.semantic.detect
+        if self.guard is not None:
+            yield self.guard.judging
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -84,6 +146,8 @@ class Understanding:
             said["semantic_cache"] = self.cache.describe
         if self.semantic is not None:
             said["semantic"] = self.semantic.snapshots.describe
+        if self.guard is not None:
+            said["guard"] = self.guard.describe
         return said
 
     def model_names(self) -> dict[str, str]:
@@ -95,6 +159,17 @@ class Understanding:
         if section.include_config_models_in_list:
             names |= dict.fromkeys(section.model_names(), VSR)
         return names
+
+    def guards(self, encoders: EncoderService) -> tuple[PersonalDataFinder, TurnsJudge]:
+        """Who finds personal data and judges attacks: the guard's own, or the same without its rules."""
+        if self.guard is not None:
+            return self.guard.scan.finder, self.guard.scan.judge
+        from radixway.guard.opening import open_finder, open_judge
+
+        return (
+            open_finder(self._config, self._section, encoders),
+            open_judge(self._config, self._section, encoders),
+        )
 
     def is_auto(self, model: str) -> bool:
         """Whether that name leaves the choice to the gateway."""
@@ -115,13 +190,14 @@ class Understanding:
         ]
 
     def _start_encoders(self) -> EncoderService | None:
-        if self._section is None and not self._caching.enabled and not self._config.encoders.preload:
+        wanted = self._section is not None or self._caching.enabled or self._config.encoders.preload
+        if not wanted and not is_asked_for(self._config.guard):
             return None  # whoever asks what a text is starts it then
         try:
             from radixway.encoders import start_service
         except ImportError as error:
             raise ConfigError(
-                f"semantic, semantic_cache and encoders.preload need radixway[semantic]: {error}"
+                f"semantic, semantic_cache, guard and encoders.preload need radixway[semantic]: {error}"
             ) from None
         given: tuple[Path | None, Path | None] = (None, None)
         if self._section is not None:
@@ -130,6 +206,33 @@ class Understanding:
             category = self._section.classifier.category_model
             given = on_this_machine(category.model_id, category.category_mapping_path)
         return start_service(self._config.encoders, *given)
+
+    def _build_guard(
+        self, states: ModelStates, tokenizer_of: TokenizerOf | None, recorder: Recorder | None
+    ) -> GuardRoom | None:
+        """Also where rules ask what it finds, and where a file that may change could switch it on."""
+        config, section = self._config, self._section
+        named = {name: tenant.guard for name, tenant in config.tenants.named.items()}
+        check_policies(config.guard, named)
+        if self.encoders is None or not self._may_be_guarded():
+            return None
+        from radixway.guard.build import GuardRoom
+
+        def current() -> SemanticSection | None:
+            return section if self.semantic is None else self.semantic.snapshots.current.section
+
+        guards = self.guards(self.encoders)
+        return GuardRoom(config, current, *guards, self._metrics, states, tokenizer_of, recorder)
+
+    def _may_be_guarded(self) -> bool:
+        if self._config.guard.enabled is False:
+            return False
+        if is_asked_for(self._config.guard) or self._section is None:
+            return is_asked_for(self._config.guard)
+        from radixway.config.semantic import reads_guard, wants_guard
+
+        section = self._section
+        return wants_guard(section) or reads_guard(section) or (section.config is not None and section.watch)
 
     def _build_cache(self) -> CacheRoom | None:
         if not self._caching.enabled or self.encoders is None:
@@ -152,7 +255,13 @@ class Understanding:
             caching = CacheDefault(enabled, bool(self._caching.category_thresholds))
         home = (self._config.encoders.home or radixway_home() / "encoders").expanduser()
         return build_room(
-            self._config.semantic, states, self.encoders, cache=caching, home=home, metrics=self._metrics
+            self._config.semantic,
+            states,
+            self.encoders,
+            cache=caching,
+            guard=None if self.guard is None else partial(_findings, self.guard),
+            home=home,
+            metrics=self._metrics,
         )
 
     async def _encoder_id(self) -> str:

@@ -37,6 +37,31 @@ class Attack:
     """How many parts the text was judged in."""
 
 
+@dataclass(frozen=True, slots=True)
+class GuardFindings:
+    """What a guard found in the texts of one request."""
+
+    personal_data: Sequence[PersonalData] | None
+    """Of any confidence; None where nobody could look."""
+    attacks: Sequence[Attack] | None
+    pii_threshold: float
+    """Confidence from which a finding counts, where nobody says otherwise."""
+    jailbreak_threshold: float
+
+
+class Clearance(Protocol):
+    """What a guard makes of a request, for whoever chooses its model."""
+
+    def clears(self, model: str) -> bool:
+        """Whether the model may be shown the request as it is now."""
+        ...
+
+    @property
+    def instead(self) -> str | None:
+        """The model that answers where no other may be shown it; None: the guard sees to it otherwise."""
+        ...
+
+
 class PersonalDataFinder(Protocol):
     """Finds personal data."""
 

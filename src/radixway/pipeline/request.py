@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from radixway.pipeline.errors import BadRequest
+from radixway.pipeline.guarding import Clearance
 from radixway.pipeline.reply import Chunks
 from radixway.pipeline.tenancy import Tenancy
 from radixway.telemetry import Journal
@@ -81,6 +82,10 @@ class Request:
     in them or blocked them."""
     category: str | None = None
     """What the request is about, where the semantic layer has judged it by now."""
+    decision: str | None = None
+    """The rule that decided about it, where one did."""
+    clearance: Clearance | None = None
+    """What the guard says of models that may be shown it; None: nothing of theirs was found in it."""
     cache_threshold: float | None = None
     """Least cosine at which a kept answer will do, where the category has one of its own."""
     cache_status: Literal["miss", "bypass"] | None = None

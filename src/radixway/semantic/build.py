@@ -38,11 +38,13 @@ def build_room(
     encoders: EncoderService,
     *,
     cache: CacheDefault | None,
+    guard: GuardHook | None = None,
     home: Path | None = None,
     metrics: Metrics | None = None,
 ) -> SemanticRoom:
-    """The room of a gateway. `cache`: see `Detect`. `home`: where vectors of tools are kept between runs.
-    `metrics`: where decisions are counted, if somebody reads that.
+    """The room of a gateway. `cache`: see `Detect`. `guard`: who finds personal data and attacks.
+    `home`: where vectors of tools are kept between runs. `metrics`: where decisions are counted, if somebody
+    reads that.
     """
 
     async def load_head() -> DomainHead | None:
@@ -60,6 +62,7 @@ def build_room(
         states,
         encode=encoders.encode,
         load_head=load_head,
+        guard=guard,
         cache=cache,
         profiles=Profiles(encoders, home=home),
         metrics=metrics,

@@ -15,6 +15,8 @@ from radixway.semantic.reading import Reader
 from radixway.semantic.signals.base import Signals
 from radixway.semantic.snapshot import Snapshot
 
+CHOOSES = frozenset({"openai.chat", "openai.completions"})
+"""Surfaces on which the model may be left to the gateway."""
 NOT_CACHED = "category"
 """`Request.uncacheable` where the category, or the rule, is not to be cached."""
 
@@ -42,8 +44,14 @@ class Meaning:
 class Detect:
     """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
 
-    surfaces = frozenset({"openai.chat", "openai.completions", "generate"})
-    """On `/generate` models are not chosen, but what is blocked is blocked there too."""
+    surfaces = frozenset(
+        {
+            *("openai.chat", "openai.completions", "generate"),
+            *("session.openai.chat", "session.openai.completions"),
+            *("session.openai.responses", "session.anthropic.messages"),
+        }
+    )
+    """On `/generate` and in sessions models are not chosen, but what is blocked is blocked there too."""
 
     def __init__(self, snapshot: Callable[[], Snapshot], reader: Reader, cache: CacheDefault | None) -> None:
         """`snapshot`: the current one. `cache`: None where there is no cache."""
@@ -54,13 +62,13 @@ class Detect:
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Raises Blocked where a rule says so."""
         snapshot = self._snapshot()
-        if request.surface == "generate":
+        if request.surface not in CHOOSES:
             if snapshot.blocks:
                 await self._block(snapshot, request)
             return await call_next(request)
         wanted = None if self._cache is None else self._cache.enabled
         if snapshot.is_auto(request.model):
-            if snapshot.blocks or self._depends_on_category(snapshot):
+            if snapshot.blocks or snapshot.guard_by_category or self._depends_on_category(snapshot):
                 request.meaning = meaning = await find_meaning(snapshot, self._reader, request)
                 said, request.cache_threshold = snapshot.cache_rules.of(meaning.verdict)
                 wanted = wanted if said is None else said
@@ -101,6 +109,7 @@ async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> 
         request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
         raise _blocked(snapshot, verdict)
     request.category = verdict.category
+    request.decision = verdict.rule.name if verdict.rule else None
     return Meaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
 
 

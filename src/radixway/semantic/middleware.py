@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, get_args
@@ -13,6 +13,7 @@ from radixway.config.semantic import Preference
 from radixway.pipeline import (
     ANY_MODEL,
     BadRequest,
+    Clearance,
     GatewayError,
     ModelNotFound,
     ModelState,
@@ -82,8 +83,18 @@ class Semantic:
         wish = Wish(preference, _session_of(request, body), _completion_tokens(snapshot, body))
         if request.tenancy is not None:
             wish = replace(wish, allows=request.tenancy.allows)
+        clearance = request.clearance
+        if clearance is None:
+            return self._planned(meaning, wish)
+        for narrowed in _cleared(wish, clearance):
+            plan = self._planned(meaning, narrowed)
+            if plan.choice is not None:
+                break
+        return plan
+
+    def _planned(self, meaning: Meaning, wish: Wish) -> Plan:
         return make_plan(
-            snapshot,
+            meaning.snapshot,
             meaning.question,
             meaning.signals,
             meaning.verdict,
@@ -116,6 +127,17 @@ class Semantic:
             return reply
         assert refusal is not None
         raise refusal
+
+
+def _cleared(wish: Wish, clearance: Clearance) -> Iterator[Wish]:
+    """What is wished of the choice, the best first: a model that may be shown the request, the one that is to
+    answer instead, and where there is neither, any, of which the guard makes what it is to make.
+    """
+    yield replace(wish, allows=lambda model: wish.allows(model) and clearance.clears(model))
+    instead = clearance.instead
+    if instead is not None and wish.allows(instead):
+        yield replace(wish, allows=lambda model: model == instead, only=instead)
+    yield wish
 
 
 async def _pass(request: Request, call_next: Next) -> Reply:

@@ -30,7 +30,9 @@ class Wish:
     """What keeps a session with its side of an A/B split."""
     completion_tokens: int
     allows: Callable[[str], bool] = lambda model: True
-    """Whether a model may answer it: tenants have theirs."""
+    """Whether a model may answer it: tenants have theirs, and the guard has its word."""
+    only: str | None = None
+    """The one model that is to answer it, whatever its category's are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ def make_plan(
     side = split(snapshot.section.ab_splits, verdict.category, wish.key)
     if side is not None and not wish.allows(side[1]):
         side = None
+    if wish.only is not None:
+        candidates, side = [Candidate(wish.only, 1.0)], None
     if side is not None:
         known = {each.model: each for each in candidates}
         candidates = [known.get(side[1]) or Candidate(side[1], 1.0)]

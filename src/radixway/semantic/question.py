@@ -38,13 +38,16 @@ _NO_TEXT = frozenset(
 
 
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:
-    """The question of a chat completion (`messages`), a completion (`prompt`) or `/generate` (`text`).
+    """The question of a chat completion or Anthropic's Messages (`messages`), a Response (`input`), a
+    completion (`prompt`) or `/generate` (`text`).
 
     Text parts of a message's content are lines of it, as for the semantic cache, so that one pass of the
     encoder does for both; words and patterns do not tell its end from a space. Other parts say nothing here.
     """
     named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    messages = body.get("messages")
+    messages = body.get("messages") or body.get("input")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list):
         text = _prompt_text(body.get("prompt")) or _prompt_text(body.get("text"))
         return Question(text, text, named)
@@ -52,7 +55,8 @@ def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], .
     asked = next((text for role, text in reversed(said) if role == "user" and text.strip()), None)
     if asked is None:
         asked = " ".join(text for role, text in said if role != "user" and text)
-    return Question(asked, "\n".join(_all_text(messages)), named)
+    told = [body.get("system"), body.get("instructions"), *messages]
+    return Question(asked, "\n".join(_all_text(told)), named)
 
 
 def content_text(content: Any) -> str:

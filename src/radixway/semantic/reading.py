@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from radixway.semantic.decide import Missing
 from radixway.semantic.question import Question
 from radixway.semantic.signals.base import Signal, Signals
-from radixway.semantic.signals.guard import GUARD_KINDS, GuardHook
+from radixway.semantic.signals.guard import GUARD_KINDS, GuardHook, read_guard
 from radixway.semantic.snapshot import KINDS, Encode, Snapshot
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Reader:
             # What is left waits for others: at the same time, since it costs no time of ours.
             waits: list[Awaitable[object]] = []
             if any(kind in GUARD_KINDS for kind in kinds):
-                waits.append(self._ask_guard(question, signals, failed))
+                waits.append(self._ask_guard(snapshot, question, signals, failed))
             if any(detector is not None and detector.needs_encoding for detector in detectors.values()):
                 waits.append(self._encoded(question, signals, failed))
                 encoded = True
@@ -97,12 +97,17 @@ class Reader:
         finally:
             signals.latencies_s["encoder"] = self._clock() - began
 
-    async def _ask_guard(self, question: Question, signals: Signals, failed: list[str]) -> None:
+    async def _ask_guard(
+        self, snapshot: Snapshot, question: Question, signals: Signals, failed: list[str]
+    ) -> None:
         assert self._guard is not None
         began = self._clock()
         found: Mapping[str, Sequence[Signal]] = {}
         try:
-            found = await self._guard(question)
+            said = await self._guard(question)
+            found = read_guard(said, snapshot.section.signals)
+            if said.personal_data is None or said.attacks is None:
+                failed.append("guard")
         except Exception as error:  # noqa: BLE001 - whether that blocks is the guard's own policy
             log.warning("semantic: the guard failed: %s", type(error).__name__)
             failed.append("guard")

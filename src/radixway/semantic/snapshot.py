@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixway.config import ConfigError
-from radixway.config.semantic import Category, ClassicTools, ComplexitySignal, SemanticSection
+from radixway.config.semantic import (
+    Category,
+    ClassicTools,
+    ComplexitySignal,
+    SemanticSection,
+    guards_by_category,
+)
 from radixway.semantic.cache_rules import CacheRules, cache_rules_of
 from radixway.semantic.compiling import (
     categories_of,
@@ -51,6 +57,8 @@ class Snapshot:
     blocks: frozenset[str]
     """Kinds of signals that rules that block may need: all that is read for an explicit model."""
     cache_rules: CacheRules
+    guard_by_category: bool
+    """Whether what the guard looks for depends on the category, or on the decision."""
     tools: ToolIndex | None
     """The database of tools, where there is one."""
 
@@ -82,6 +90,7 @@ async def take_snapshot(
         default_model=section.default_model or _best_on_the_whole(section.categories),
         blocks=frozenset().union(*(rule.when.kinds for rule in blocking)),
         cache_rules=cache_rules_of(section),
+        guard_by_category=guards_by_category(section),
         tools=await _tools(section.tools, profiles),
     )
 

@@ -113,10 +113,10 @@ class Dispatch:
 
         Raises what the model's own pool said when there is none.
         """
-        asked, tenancy = request.model, request.tenancy
+        asked = request.model
         refusal: ModelNotFound | NoWorkers | Overloaded | None = None
         for model in _with_fallbacks(asked, self._fallbacks) if request.pinned is None else (asked,):
-            if refusal is not None and tenancy is not None and not tenancy.allows(str(model)):
+            if refusal is not None and not _may_fall_back(request, str(model)):
                 continue
             request.model = model
             try:
@@ -159,6 +159,11 @@ class Dispatch:
         if (version := weight_version_in(reply.body)) is not None:
             self._weights.passed(worker, version)
         return reply
+
+
+def _may_fall_back(request: Request, model: str) -> bool:
+    tenancy, clearance = request.tenancy, request.clearance
+    return (tenancy is None or tenancy.allows(model)) and (clearance is None or clearance.clears(model))
 
 
 def _with_fallbacks(model: str | None, fallbacks: Mapping[str, str]) -> Iterator[str | None]:

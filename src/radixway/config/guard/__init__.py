@@ -3,8 +3,14 @@
 from radixway.config.guard.answers import AnswersSection
 from radixway.config.guard.audit import AuditSection
 from radixway.config.guard.jailbreak import JailbreakSection
-from radixway.config.guard.pii import PiiAction, PiiSection
-from radixway.config.guard.section import BlockReplySection, GuardPolicy, GuardSection
+from radixway.config.guard.pii import OnError, PiiAction, PiiSection, PiiType
+from radixway.config.guard.section import (
+    BlockReplySection,
+    GuardPolicy,
+    GuardSection,
+    check_policies,
+    is_asked_for,
+)
 
 __all__ = [
     "AnswersSection",
@@ -13,6 +19,10 @@ __all__ = [
     "GuardPolicy",
     "GuardSection",
     "JailbreakSection",
+    "OnError",
     "PiiAction",
     "PiiSection",
+    "PiiType",
+    "check_policies",
+    "is_asked_for",
 ]

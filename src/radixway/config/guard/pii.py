@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from radixway.config.base import Section
 
@@ -18,22 +18,34 @@ OnError = Literal["allow", "block"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
+PiiType = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+"""`EMAIL_ADDRESS`; a classifier of one's own may know others than those that ship."""
+
 
 class PiiSection(Section):
     """Personal data."""
 
     enabled: bool = True
     action: PiiAction = "report"
-    """Of what the answering model's `pii_policy`, where it has one, does not allow."""
-    actions: dict[str, PiiAction] = Field(default_factory=dict)
+    """Of what the answering model may not be shown: what its `pii_policy` does not allow, or anything where
+    no model has a policy. By default `block` where models have one, as published."""
+    actions: dict[PiiType, PiiAction] = Field(default_factory=dict)
     """By type (`EMAIL_ADDRESS`), in place of `action`."""
-    types: tuple[str, ...] = ()
+    types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
-    thresholds: dict[str, Share] = Field(default_factory=dict)
+    thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
+    cacheable: tuple[PiiType, ...] = ()
+    """Types that do not keep a request from the semantic cache; all others do."""
     model: Path | None = None
     """A token classifier's directory, in place of the shipped head; recognisers look beside it."""
-    route_to: str | None = None
-    """The private model, for `route`."""
+    route_to: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The private model, for `route`. It may be shown everything, unless it has a policy itself."""
     on_error: OnError = "allow"
+
+    @model_validator(mode="after")
+    def _knows_where_to(self) -> Self:
+        if "route" in (self.action, *self.actions.values()) and self.route_to is None:
+            raise ValueError("the action route needs route_to, the model that may be shown it")
+        return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from radixway.config.base import Section
+from radixway.config.base import ConfigError, Section
 from radixway.config.guard.answers import AnswersSection
 from radixway.config.guard.audit import AuditSection
 from radixway.config.guard.jailbreak import JailbreakSection
@@ -39,3 +40,18 @@ class GuardSection(Section):
     block: BlockReplySection = BlockReplySection()
     audit: AuditSection = AuditSection()
     policies: dict[str, GuardPolicy] = Field(default_factory=dict)
+
+
+def is_asked_for(guard: GuardSection) -> bool:
+    """Whether the section itself wants requests looked at; classic keys may want it without."""
+    if guard.enabled is not None:
+        return guard.enabled
+    return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block"})
+
+
+def check_policies(guard: GuardSection, named: Mapping[str, str | None]) -> None:
+    """Raises ConfigError for a tenant (by name: the policy that it names) whose policy is not there."""
+    for tenant, policy in named.items():
+        if policy is not None and policy not in guard.policies:
+            known = ", ".join(sorted(guard.policies)) or "none"
+            raise ConfigError(f"tenants.{tenant}.guard: guard.policies has no {policy!r}; there are: {known}")

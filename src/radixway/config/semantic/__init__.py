@@ -7,6 +7,7 @@ from radixway.config.semantic.checks import check
 from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSection, Preference
 from radixway.config.semantic.classic import ClassicTools, on_this_machine
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
+from radixway.config.semantic.guarding import guards_by_category, reads_guard, wants_guard
 from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
 from radixway.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
 from radixway.config.semantic.section import SemanticSection
@@ -51,10 +52,13 @@ __all__ = [
     "SignalsSection",
     "VllmEndpoint",
     "check",
+    "guards_by_category",
     "is_cached_by_default",
     "load_semantic",
     "on_this_machine",
+    "reads_guard",
     "told_at",
+    "wants_guard",
     "whole_cache",
     "whole_semantic",
 ]

@@ -96,6 +96,22 @@ class HeaderMutation(Section):
     delete: tuple[str, ...] = ()
 
 
+class JailbreakPlugin(Section):
+    """`configuration` of `jailbreak`."""
+
+    enabled: bool = True
+    threshold: Share | None = None
+
+
+class PiiPlugin(Section):
+    """`configuration` of `pii`."""
+
+    enabled: bool = True
+    threshold: Share | None = None
+    pii_types_allowed: tuple[str, ...] | None = None
+    """To be shown to the decision's models; not given: their own policies say."""
+
+
 class Plugin(Section):
     """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
 
@@ -108,6 +124,10 @@ class Plugin(Section):
             SystemPromptPlugin.model_validate(self.configuration)
         elif self.type == "header_mutation":
             HeaderMutation.model_validate(self.configuration)
+        elif self.type == "jailbreak":
+            JailbreakPlugin.model_validate(self.configuration)
+        elif self.type == "pii":
+            PiiPlugin.model_validate(self.configuration)
         elif self.type == "semantic-cache":
             CachePlugin.model_validate(self.configuration)
         return self

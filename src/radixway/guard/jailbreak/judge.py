@@ -63,19 +63,20 @@ class ShippedJudge:
         operator's are `NOTHING`. What only the last turns of a conversation make together counts as said in
         the last one. Raises GuardUnavailable, and EncoderBusy.
         """
-        judged = [
-            await self._judge(each.text, data=each.speaker in ("tool", "document"))
-            if self._is_judged(each.speaker)
-            else NOTHING
-            for each in passages
-        ]
+        judged = [await self.judge_passage(each) for each in passages]
         turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
         if len(turns) > 1:
             texts = [passages[index].text for index in turns]
-            together = await self._judge_together(texts, [judged[index] for index in turns])
+            together = await self.judge_turns(texts, [judged[index] for index in turns])
             if together.risk > judged[turns[-1]].risk:
                 judged[turns[-1]] = together
         return judged
+
+    async def judge_passage(self, passage: Passage) -> Attack:
+        """Of one passage alone. Raises GuardUnavailable, and EncoderBusy."""
+        if not self._is_judged(passage.speaker):
+            return NOTHING
+        return await self._judge(passage.text, data=passage.speaker in ("tool", "document"))
 
     def _is_judged(self, speaker: Speaker) -> bool:
         return speaker in ("user", "tool", "document") or (speaker == "system" and self._judges_system)
@@ -110,8 +111,11 @@ class ShippedJudge:
         assert self.reader is not None
         return await self.reader.read(text, found.confidences)
 
-    async def _judge_together(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
-        """The last turns as one text; read by the encoder only where one of them was suspicious."""
+    async def judge_turns(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
+        """A user's last turns as one text; read by the encoder only where one of them was suspicious `alone`.
+
+        Raises GuardUnavailable, and EncoderBusy.
+        """
         joined = last_turns(texts)
         found = find_build_up(joined, texts)
         readings = []

@@ -116,12 +116,12 @@ def open_room(
         encoders,
         semantic,
         states,
-        finder if finder is not None else _finder(encoders, config, section),
-        judge if judge is not None else _judge(encoders, config, section),
+        finder if finder is not None else configured_finder(encoders, config, section),
+        judge if judge is not None else configured_judge(encoders, config, section),
     )
 
 
-def _finder(
+def configured_finder(
     encoders: EncoderService, config: EncodersSection, section: SemanticSection
 ) -> PersonalDataFinder | None:
     from radixway.encoders.classifiers import discover, load_token_classifier
@@ -139,7 +139,9 @@ def _finder(
     return TokenClassifierFinder(classifier, model.threshold)
 
 
-def _judge(encoders: EncoderService, config: EncodersSection, section: SemanticSection) -> AttackJudge | None:
+def configured_judge(
+    encoders: EncoderService, config: EncodersSection, section: SemanticSection
+) -> AttackJudge | None:
     from radixway.encoders.classifiers import discover, load_sequence_classifier
     from radixway.encoders.classifiers.on_use import ClassifierOnUse
     from radixway.semantic.classification.classifiers import SequenceClassifierJudge

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from radixway.config.semantic import SignalsSection
+from radixway.pipeline import Attack, GuardFindings, PersonalData
 from radixway.semantic.question import Question
 from radixway.semantic.signals.base import Signal
 
@@ -12,8 +14,45 @@ GUARD_KINDS = ("jailbreak", "pii")
 
 
 class GuardHook(Protocol):
-    """Reads the kinds of `GUARD_KINDS`. Without one, conditions on them do not hold."""
+    """Asks the guard. Without one, conditions on the kinds of `GUARD_KINDS` do not hold."""
 
-    async def __call__(self, question: Question) -> Mapping[str, Sequence[Signal]]:
-        """Findings by kind; rules name them by what is found (`prompt_injection`, `EMAIL_ADDRESS`)."""
+    async def __call__(self, question: Question) -> GuardFindings:
+        """What it found in the request of that question."""
         ...
+
+
+def read_guard(found: GuardFindings, section: SignalsSection) -> Mapping[str, Sequence[Signal]]:
+    """Signals by kind. Rules name them by what is found (`prompt_injection`, `EMAIL_ADDRESS`), or by the name
+    of a signal of `section`, which has a threshold and types of its own.
+    """
+    return {
+        "jailbreak": tuple(_attacks(found.attacks or (), found.jailbreak_threshold, section)),
+        "pii": tuple(_personal_data(found.personal_data or (), found.pii_threshold, section)),
+    }
+
+
+def _personal_data(
+    found: Iterable[PersonalData], threshold: float, section: SignalsSection
+) -> Iterator[Signal]:
+    surest: dict[str, float] = {}
+    for each in found:
+        surest[each.type] = max(surest.get(each.type, 0.0), each.confidence)
+    for name, confidence in surest.items():
+        yield Signal("pii", name, confidence, confidence >= threshold, confidence)
+    for rule in section.pii:
+        most = max((surest[each] for each in surest if each not in rule.pii_types_allowed), default=0.0)
+        yield Signal("pii", rule.name, most, most >= rule.threshold, most)
+
+
+def _attacks(attacks: Iterable[Attack], threshold: float, section: SignalsSection) -> Iterator[Signal]:
+    surest: dict[str, float] = {}
+    risk = 0.0
+    for attack in attacks:
+        risk = max(risk, attack.risk)
+        for kind, share in attack.kinds.items():
+            name = kind.lower().replace(" ", "_").replace("-", "_")
+            surest[name] = max(surest.get(name, 0.0), share)
+    for name, share in surest.items():
+        yield Signal("jailbreak", name, share, share >= threshold, share)
+    for rule in section.jailbreak:
+        yield Signal("jailbreak", rule.name, risk, risk >= rule.threshold, risk)

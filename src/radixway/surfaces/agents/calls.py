@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from radixway.pipeline import Request
+from radixway.pipeline import Next, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
-from radixway.surfaces.agents.road import AgentRoad
 from radixway.surfaces.exchange import (
     Asked,
     Exchange,
@@ -65,7 +64,7 @@ class AgentSurface:
 class AgentExchange(Exchange):
     """An exchange whose errors are in its protocol's shape."""
 
-    def __init__(self, wire: Wire, road: AgentRoad, *more: Any, **limits: Any) -> None:
+    def __init__(self, wire: Wire, road: Next, *more: Any, **limits: Any) -> None:
         super().__init__(AgentSurface(wire), road, *more, **limits)
         self._wire = wire
 

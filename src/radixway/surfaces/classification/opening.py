@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from radixway.config import Config, ConfigError
@@ -24,16 +25,15 @@ class LazyRoom:
         states: ModelStates,
         encoders: EncoderService | None,
         semantic: SemanticRoom | None,
-        finder: PersonalDataFinder | None = None,
-        judge: AttackJudge | None = None,
+        guards: Callable[[EncoderService], tuple[PersonalDataFinder, AttackJudge]] | None = None,
     ) -> None:
-        """`encoders` and `semantic`: the gateway's, where it has them. `finder`, `judge`: a guard's."""
+        """`encoders` and `semantic`: the gateway's, where it has them. `guards`: opens a guard's."""
         self._config = config
         self._states = states
         self._encoders = encoders
         self._own: EncoderService | None = None
         self._semantic = semantic
-        self._guard = finder, judge
+        self._guards = guards
         self._tasks: Tasks | None = None
         self._lock = asyncio.Lock()
 
@@ -70,7 +70,8 @@ class LazyRoom:
                 await semantic.snapshots.start()
             except ConfigError as error:
                 raise ApiError(str(error), status=503, code="ENCODER_UNAVAILABLE") from None
-        return Tasks(open_room(encoders, self._config.encoders, semantic, self._states, *self._guard))
+        guards = (None, None) if self._guards is None else self._guards(encoders)
+        return Tasks(open_room(encoders, self._config.encoders, semantic, self._states, *guards))
 
 
 def _import() -> None:

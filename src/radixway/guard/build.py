@@ -1,0 +1,90 @@
+"""The room put together for a gateway: who finds, who judges, and the steps of the road."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from radixway.config import Config
+from radixway.guard.counts import Counts
+from radixway.guard.incident import Recorder
+from radixway.guard.middleware import Cleared, Clearing, Guard, Judging
+from radixway.guard.policy import Judged, Located
+from radixway.guard.reading import Reading
+from radixway.guard.review import of_this_request
+from radixway.guard.scan import Failed, Scan, TurnsJudge
+from radixway.guard.settings import Rulebook
+from radixway.guard.texts import Passage
+from radixway.pipeline import (
+    GuardFindings,
+    ModelStates,
+    PersonalDataFinder,
+    TokenizerOf,
+)
+from radixway.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from radixway.config.semantic import SemanticSection
+
+Sections = Callable[[], "SemanticSection | None"]
+
+
+class GuardRoom:
+    """What a gateway has of this room."""
+
+    def __init__(
+        self,
+        config: Config,
+        semantic: Sections,
+        finder: PersonalDataFinder,
+        judge: TurnsJudge,
+        metrics: Metrics,
+        states: ModelStates,
+        tokenizer_of: TokenizerOf | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """`semantic`: the section in force, which may change while the gateway runs."""
+        self._config = config.guard
+        self._semantic = semantic
+        self._book: tuple[SemanticSection | None, Rulebook] | None = None
+        counts = self.counts = Counts(metrics)
+        self.scan = Scan(finder, judge, counts)
+        reading = Reading(tokenizer_of)
+        status = config.guard.block.status
+        self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
+        self.judging = Judging(self.rules, counts, states)
+        self.clearing = Clearing(counts, states)
+        self.cleared = Cleared(counts, states)
+
+    def rules(self) -> Rulebook:
+        """Those in force."""
+        semantic = self._semantic()
+        if self._book is None or self._book[0] is not semantic:
+            self._book = semantic, Rulebook(self._config, semantic)
+        return self._book[1]
+
+    async def findings(self, text: str) -> GuardFindings:
+        """What is found in the request that is on its way here; where there is none, in `text`."""
+        review = of_this_request.get()
+        found: list[Located] | None
+        judged: list[Judged] | None
+        passages = [Passage(text, "user", ("text",))]
+        try:
+            found = await (review.personal_data() if review else self.scan.personal_data(passages))
+        except Failed:
+            found = None
+        try:
+            judged = await (review.attacks() if review else self.scan.attacks(passages))
+        except Failed:
+            judged = None
+        rules = self.rules().of(None, None, None) if review is None else review.rules
+        return GuardFindings(
+            None if found is None else [each.found for each in found],
+            None if judged is None else [each.attack for each in judged],
+            rules.pii.threshold,
+            rules.jailbreak.threshold,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return self.counts.describe()

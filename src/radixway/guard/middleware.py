@@ -1,0 +1,260 @@
+"""Three steps of the road: texts are read, attacks end, and no model is shown what it may not be.
+
+Guard ▸ [encoder's one pass] detect ▸ Judging ▸ [cache, decision] ▸ Clearing ▸ …
+  └ reads, beside detect        └ attacks       └ personal data, now that the model is known
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import time
+from typing import TYPE_CHECKING
+
+from radixway.guard.blocks import Blocked, GuardFailed, answer_for, jailbreak_blocked, pii_blocked
+from radixway.guard.counts import Counts
+from radixway.guard.incident import Recorder
+from radixway.guard.policy import PiiVerdict, counting, types_of, worst
+from radixway.guard.review import Review, of_this_request, unless_failed
+from radixway.guard.scan import Scan
+from radixway.guard.settings import Rulebook
+from radixway.pipeline import ANY_MODEL, ModelStates, Next, Reply, Request
+
+if TYPE_CHECKING:
+    from radixway.guard.reading import Reading
+
+SURFACES = frozenset(
+    {
+        *("openai.chat", "openai.completions", "generate"),
+        *("session.openai.chat", "session.openai.completions"),
+        *("session.openai.responses", "session.anthropic.messages"),
+    }
+)
+PRIVATE = "personal_data"
+"""`Request.uncacheable` of requests in which there is some."""
+UNREAD = "guard_failed"
+"""And of those of which nobody knows."""
+
+
+class Guard:
+    """A `pipeline.Middleware`, outermost of the guard's: reads a request's texts while it goes on, and tells
+    whoever is blocked.
+    """
+
+    surfaces = SURFACES
+
+    def __init__(
+        self,
+        scan: Scan,
+        rules: Callable[[], Rulebook],
+        reading: Reading,
+        counts: Counts,
+        block_status: int,
+        recorder: Recorder | None = None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """`rules`: those in force, asked for once per request. `clock`: seconds since the epoch."""
+        self._scan = scan
+        self._rules = rules
+        self._reading = reading
+        self._counts = counts
+        self._block_status = block_status
+        self._recorder = recorder
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises Blocked where blocks are errors, GuardFailed."""
+        book = self._rules()
+        if not book.is_on:
+            return await call_next(request)
+        texts = await self._reading.read(request)
+        review = Review(self._scan, texts, book.of(policy_of(request), None, None), self._recorder)
+        token = of_this_request.set(review)
+        try:
+            review.begin()
+            reply = await call_next(request)
+        except Blocked as blocked:
+            blocked.noted.append(_header(review))
+            if self._block_status != 200:
+                raise
+            reply = answer_for(blocked, request, self._clock())
+        except GuardFailed as failed:
+            failed.noted.append(_header(review))
+            raise
+        else:
+            if review.notes:
+                reply.headers.append(_header(review))
+        finally:
+            of_this_request.reset(token)
+            await review.close()
+        return reply
+
+
+class Judging:
+    """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
+
+    surfaces = SURFACES
+
+    def __init__(self, rules: Callable[[], Rulebook], counts: Counts, states: ModelStates) -> None:
+        self._rules = rules
+        self._counts = counts
+        self._states = states
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises Blocked for an attack, GuardFailed."""
+        review = of_this_request.get()
+        if review is None:
+            return await call_next(request)
+        review.rules = self._rules().of(policy_of(request), request.category, request.decision)
+        await asyncio.gather(self._find_personal_data(request, review), self._judge(request, review))
+        return await call_next(request)
+
+    async def _find_personal_data(self, request: Request, review: Review) -> None:
+        rules = review.rules.pii
+        if not rules.enabled:
+            return
+        found = await unless_failed(review.personal_data())
+        if found is None:
+            request.uncacheable = UNREAD
+            self._fail(request, review, "pii", stops=rules.on_error == "block")
+            return
+        review.found = counting(found, rules)
+        if not review.found:
+            return
+        if types_of(review.found) - rules.cacheable:
+            request.uncacheable = PRIVATE
+        request.clearance = review
+        request.journal.add(
+            "guard_pii",
+            found=[
+                {
+                    "type": each.type,
+                    "where": each.where,
+                    "begin": each.begin,
+                    "end": each.end,
+                    "confidence": round(each.confidence, 4),
+                }
+                for each in (located.told() for located in review.found)
+            ],
+        )
+
+    async def _judge(self, request: Request, review: Review) -> None:
+        rules = review.rules.jailbreak
+        if not rules.enabled:
+            return
+        judged = await unless_failed(review.attacks())
+        if judged is None:
+            self._fail(request, review, "jailbreak", stops=rules.on_error == "block")
+            return
+        most = worst(judged, rules)
+        if most is None:
+            return
+        told = most.told()
+        action = "block" if rules.blocks else "report"
+        request.journal.add(
+            "guard_jailbreak",
+            action=action,
+            type=told.type,
+            where=told.where,
+            confidence=round(told.confidence, 4),
+            patterns=list(most.attack.patterns),
+        )
+        self._counts.acted("jailbreak", action)
+        review.notes.append(f"{action} jailbreak")
+        review.record(request, "jailbreak", action, (told,), request.model, threshold=f"{rules.threshold:g}")
+        if rules.blocks:
+            self._counts.refused(named(request.model, self._states), "jailbreak_block")
+            raise jailbreak_blocked(told.type, told.confidence)
+
+    def _fail(self, request: Request, review: Review, guard: str, *, stops: bool) -> None:
+        review.notes.append(f"error {guard}")
+        action = "block" if stops else "allow"
+        request.journal.add("guard_error", guard=guard, action=action)
+        review.record(request, guard, "error", on_error=action)
+        if stops:
+            raise GuardFailed([guard])
+
+
+class Clearing:
+    """A `pipeline.Middleware` behind the decision: the model is known, and is shown what it may be shown."""
+
+    surfaces = SURFACES
+
+    def __init__(self, counts: Counts, states: ModelStates) -> None:
+        self._counts = counts
+        self._states = states
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises Blocked."""
+        review = of_this_request.get()
+        if review is None or not review.found:
+            return await call_next(request)
+        review.hidden = frozenset()
+        model = None if request.model == ANY_MODEL else request.model
+        verdict = review.verdict(model)
+        if verdict.action is not None:
+            self._do(request, review, model, verdict)
+        return await call_next(request)
+
+    def _do(self, request: Request, review: Review, model: str | None, verdict: PiiVerdict) -> None:
+        action = verdict.action
+        assert action is not None
+        told = tuple(each.told() for each in review.found if each.found.type in verdict.denied)
+        self._counts.violated(named(model, self._states), verdict.denied)
+        self._counts.acted("pii", action)
+        request.journal.add("guard_clearing", model=model, action=action, denied=sorted(verdict.denied))
+        review.notes.append(f"{action} pii")
+        review.record(request, "pii", action, told, model)
+        if action == "route":
+            self._route(request, review, model, verdict)
+        elif action != "report":
+            self._refuse(model, verdict)
+
+    def _route(self, request: Request, review: Review, model: str | None, verdict: PiiVerdict) -> None:
+        to = review.rules.pii.route_to
+        allowed = to is not None and (request.tenancy is None or request.tenancy.allows(to))
+        if to is None or not allowed or not review.clears(to):
+            self._refuse(model, verdict)
+            return
+        request.edit(model=to)
+        request.model = to
+
+    def _refuse(self, model: str | None, verdict: PiiVerdict) -> None:
+        self._counts.refused(named(model, self._states), "pii_policy_denied")
+        raise pii_blocked(model or ANY_MODEL, verdict.denied)
+
+
+class Cleared:
+    """A `pipeline.Middleware` behind sessions, which may name the model themselves. Token ids cannot be
+    edited any more: what the model may not be shown ends here.
+    """
+
+    surfaces = frozenset({"generate"})
+
+    def __init__(self, counts: Counts, states: ModelStates) -> None:
+        self._counts = counts
+        self._states = states
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """Raises Blocked."""
+        clearance, model = request.clearance, request.model
+        if model is None or clearance is None or clearance.clears(model):
+            return await call_next(request)
+        review = of_this_request.get()
+        denied = frozenset() if review is None else review.verdict(model).denied
+        self._counts.refused(named(model, self._states), "pii_policy_denied")
+        raise pii_blocked(model, denied)
+
+
+def named(model: str | None, states: ModelStates) -> str:
+    """The model as metrics may name it: only one that somebody serves."""
+    return model if model is not None and states(model) is not None else "unknown"
+
+
+def policy_of(request: Request) -> str | None:
+    """The policy that the request's tenant names."""
+    return None if request.tenancy is None else request.tenancy.guard
+
+
+def _header(review: Review) -> tuple[bytes, bytes]:
+    return b"x-radixway-guard", ", ".join(dict.fromkeys(review.notes)).encode("ascii")

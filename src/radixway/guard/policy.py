@@ -1,0 +1,111 @@
+"""From findings and rules to what is done. Pure and synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from radixway.guard.incident import Finding
+from radixway.guard.settings import JailbreakRules, PiiRules
+from radixway.guard.texts import Passage, in_words
+from radixway.pipeline import Attack, PersonalData
+
+if TYPE_CHECKING:
+    from radixway.config.guard import PiiAction
+
+_STRICTEST: tuple[PiiAction, ...] = ("block", "route", "redact", "mask", "report")
+_EDITS = frozenset({"mask", "redact"})
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Personal data, and the passage that it stands in."""
+
+    passage: Passage
+    found: PersonalData
+
+    def told(self) -> Finding:
+        """Where it is and what, without the text."""
+        found = self.found
+        return Finding(found.type, in_words(self.passage.place), found.begin, found.end, found.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class PiiVerdict:
+    """What becomes of a request if a model is to answer it."""
+
+    action: PiiAction | None
+    """The strictest of what its types call for; None where the model may be shown all of it."""
+    denied: frozenset[str] = frozenset()
+    """Types that the model may not be shown."""
+    masked: frozenset[str] = frozenset()
+    """Those of them that are replaced by stars."""
+    redacted: frozenset[str] = frozenset()
+    """And by placeholders."""
+
+    @property
+    def edits(self) -> frozenset[str]:
+        """Types that the model is not shown, though the request passes."""
+        return self.masked | self.redacted
+
+
+ALLOWED = PiiVerdict(None)
+
+
+def counting(found: Iterable[Located], rules: PiiRules) -> list[Located]:
+    """What is looked for and sure enough."""
+    return [
+        each
+        for each in found
+        if each.found.confidence >= rules.thresholds.get(each.found.type, rules.threshold)
+        and (not rules.types or each.found.type in rules.types)
+    ]
+
+
+def types_of(found: Iterable[Located]) -> frozenset[str]:
+    """The types among findings."""
+    return frozenset(each.found.type for each in found)
+
+
+def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
+    """What becomes of a request with these types if `model` is to answer it; None: not known yet which."""
+    denied = rules.allowance(model).denies(types)
+    if not denied:
+        return ALLOWED
+    wanted = {name: rules.actions.get(name, rules.action) for name in denied}
+    action = next(each for each in _STRICTEST if each in wanted.values())
+    if action not in _EDITS:
+        return PiiVerdict(action, denied)
+    return PiiVerdict(
+        action,
+        denied,
+        frozenset(name for name, each in wanted.items() if each == "mask"),
+        frozenset(name for name, each in wanted.items() if each == "redact"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An attack, and the passage that it stands in."""
+
+    passage: Passage
+    attack: Attack
+
+    @property
+    def kind(self) -> str:
+        """The likeliest kind of attack, under its published name."""
+        kinds = self.attack.kinds
+        most = max(kinds, key=kinds.__getitem__, default="jailbreak")
+        return most.strip().lower().replace(" ", "_").replace("-", "_")
+
+    def told(self) -> Finding:
+        """Where it is and what, without the text."""
+        passage = self.passage
+        return Finding(self.kind, in_words(passage.place), 0, len(passage.text), self.attack.risk)
+
+
+def worst(judged: Sequence[Judged], rules: JailbreakRules) -> Judged | None:
+    """The passage that is likeliest an attack, if it is one."""
+    most = max(judged, key=lambda each: each.attack.risk, default=None)
+    return most if most is not None and most.attack.risk >= rules.threshold else None

@@ -1,0 +1,87 @@
+"""Texts of a request written anew where they stand; everything around them keeps its bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from radixway.guard.texts import Place
+from radixway.pipeline import BadRequest, Request
+
+_encode = msgspec.json.encode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+Changes = Mapping[Place, str]
+
+
+def replace_texts(request: Request, changes: Changes) -> None:
+    """Put a new text at each place that `read_texts` named. Raises BadRequest for a place that is not there.
+
+    JSON in a text, and an object that was read as its JSON, stays JSON.
+    """
+    if not changes:
+        return
+    try:
+        parts = _fields(request.raw)
+        request.edit(
+            **{str(name): _changed(parts[str(name)], own) for name, own in _by_head(changes).items()}
+        )
+    except (KeyError, IndexError, TypeError, RecursionError, msgspec.DecodeError) as error:
+        raise BadRequest(f"a text of the body cannot be replaced: {type(error).__name__}") from None
+
+
+def _by_head(changes: Changes) -> dict[str | int, dict[Place, str]]:
+    parted: dict[str | int, dict[Place, str]] = {}
+    for place, text in changes.items():
+        parted.setdefault(place[0], {})[place[1:]] = text
+    return parted
+
+
+def _changed(raw: msgspec.Raw, changes: Changes) -> msgspec.Raw:
+    if () in changes:
+        return msgspec.Raw(_written(bytes(raw), changes[()]))
+    if bytes(raw).lstrip()[:1] == b"[":
+        items = _items(raw)
+        for at, own in _by_head(changes).items():
+            items[int(at)] = _changed(items[int(at)], own)
+        return msgspec.Raw(_encode(items))
+    fields = _fields(raw)
+    for name, own in _by_head(changes).items():
+        fields[str(name)] = _changed(fields[str(name)], own)
+    return msgspec.Raw(_encode(fields))
+
+
+def _written(old: bytes, text: str) -> bytes:
+    value: Any = msgspec.json.decode(old)
+    if not isinstance(value, str):
+        return mended(text).encode()
+    return _encode(mended(text) if _is_json(value) else text)
+
+
+def _is_json(text: str) -> bool:
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s\[\]{},:"]+')
+_BARE = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|\".*", re.DOTALL)
+
+
+def mended(text: str) -> str:
+    """JSON in which a number was replaced by something that is none: that becomes a string."""
+    if _is_json(text):
+        return text
+    return _TOKEN.sub(
+        lambda token: token[0] if _BARE.fullmatch(token[0]) else json.dumps(token[0], ensure_ascii=False),
+        text,
+    )

@@ -1,0 +1,114 @@
+"""One request before the guard: its texts, what was found in them, and what that means for models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from radixway.guard.incident import Finding, Incident, Recorder
+from radixway.guard.policy import Judged, Located, PiiVerdict, judge_pii
+from radixway.guard.scan import Failed, Scan
+from radixway.guard.settings import Rules
+from radixway.guard.texts import Texts
+from radixway.pipeline import Request
+
+T = TypeVar("T")
+
+
+class Review:
+    """A `pipeline.Clearance`. Texts are read in tasks of their own, once however many ask."""
+
+    def __init__(self, scan: Scan, texts: Texts, rules: Rules, recorder: Recorder | None) -> None:
+        """`rules`: as far as they are known before the request's category is."""
+        self.texts = texts
+        self.rules = rules
+        self.found: list[Located] = []
+        """Personal data that counts, once it is known."""
+        self.hidden: frozenset[str] = frozenset()
+        """Types that the request shows no more."""
+        self.notes: list[str] = []
+        """For the header: `error pii`, `report jailbreak` …"""
+        self._scan = scan
+        self._recorder = recorder
+        self._recorded: set[tuple[str, str, str | None]] = set()
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+
+    def begin(self) -> None:
+        """Start with what is to be looked for in any case."""
+        if self.rules.pii.enabled:
+            self._personal_data()
+        if self.rules.jailbreak.enabled:
+            self._attacks()
+
+    async def personal_data(self) -> list[Located]:
+        """Everything that was found, of any confidence. Raises Failed."""
+        return await asyncio.shield(self._personal_data())
+
+    async def attacks(self) -> list[Judged]:
+        """Every passage, judged. Raises Failed."""
+        return await asyncio.shield(self._attacks())
+
+    async def close(self) -> None:
+        """Nobody waits any more for what is not known yet."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def verdict(self, model: str | None) -> PiiVerdict:
+        """What becomes of the request, as it is now, if that model is to answer it."""
+        types = frozenset(each.found.type for each in self.found)
+        return judge_pii(self.rules.pii, model, types - self.hidden)
+
+    def clears(self, model: str) -> bool:
+        """See `Clearance`."""
+        return self.verdict(model).action in (None, "report")
+
+    @property
+    def instead(self) -> str | None:
+        """See `Clearance`."""
+        return self.rules.pii.route_to if self.verdict(None).action == "route" else None
+
+    def record(
+        self,
+        request: Request,
+        rule: str,
+        action: str,
+        findings: tuple[Finding, ...] = (),
+        model: str | None = None,
+        **notes: str,
+    ) -> None:
+        """Tell the recorder, once of each thing that is done."""
+        key = rule, action, model
+        if self._recorder is None or key in self._recorded:
+            return
+        self._recorded.add(key)
+        said: Mapping[str, str] | None = notes or None
+        self._recorder.record(
+            Incident(request.id, request.tenant, request.user, model, rule, action, findings, said)
+        )
+
+    def _personal_data(self) -> asyncio.Task[list[Located]]:
+        return self._task("pii", lambda: self._scan.personal_data(self.texts.passages))
+
+    def _attacks(self) -> asyncio.Task[list[Judged]]:
+        return self._task("jailbreak", lambda: self._scan.attacks(self.texts.passages))
+
+    def _task(self, guard: str, work: Callable[[], Coroutine[Any, Any, list[T]]]) -> asyncio.Task[list[T]]:
+        task = self._tasks.get(guard)
+        if task is None:
+            task = self._tasks[guard] = asyncio.create_task(work())
+        return task
+
+
+of_this_request: ContextVar[Review | None] = ContextVar("guard_of_this_request", default=None)
+"""Where steps further down the road, and rules about what the guard finds, look."""
+
+
+async def unless_failed(work: Awaitable[list[T]]) -> list[T] | None:
+    """What was found; None where the guard failed, which has been counted and logged by then."""
+    try:
+        return await work
+    except Failed:
+        return None

@@ -1,0 +1,224 @@
+"""What the guard is to do for one request: the configuration's many forms brought into one.
+
+`guard` ◂ the tenant's policy ◂ the category ◂ the decision that won. The classic keys stand below `guard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from radixway.config.guard import (
+    GuardPolicy,
+    GuardSection,
+    JailbreakSection,
+    PiiSection,
+    is_asked_for,
+)
+
+if TYPE_CHECKING:
+    from radixway.config.guard import OnError, PiiAction
+    from radixway.config.semantic import SemanticSection
+
+S = TypeVar("S", PiiSection, JailbreakSection)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What personal data a model may be shown."""
+
+    everything: bool = False
+    types: frozenset[str] = frozenset()
+
+    def denies(self, types: frozenset[str]) -> frozenset[str]:
+        """Which of these it may not be shown."""
+        return frozenset() if self.everything else types - self.types
+
+
+@dataclass(frozen=True, slots=True)
+class PiiRules:
+    """Personal data."""
+
+    enabled: bool
+    action: PiiAction
+    threshold: float
+    on_error: OnError
+    actions: Mapping[str, PiiAction] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
+    cacheable: frozenset[str] = frozenset()
+    route_to: str | None = None
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
+    """By model."""
+    otherwise: Allowance = Allowance()
+    """Of models that are not among them."""
+
+    def allowance(self, model: str | None) -> Allowance:
+        """The model's; of one that is not known yet, what every model may be shown."""
+        if model is not None:
+            return self.allowances.get(model, self.otherwise)
+        named = (self.otherwise, *self.allowances.values())
+        narrow = [each.types for each in named if not each.everything]
+        return Allowance(types=frozenset.intersection(*narrow)) if narrow else Allowance(everything=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JailbreakRules:
+    """Attacks."""
+
+    enabled: bool
+    blocks: bool
+    threshold: float
+    on_error: OnError
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Both."""
+
+    pii: PiiRules
+    jailbreak: JailbreakRules
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is to be looked for."""
+        return self.pii.enabled or self.jailbreak.enabled
+
+
+class Rulebook:
+    """The rules of a configuration, for every tenant, category and decision."""
+
+    def __init__(self, guard: GuardSection, semantic: SemanticSection | None) -> None:
+        self._guard = guard
+        self._semantic = semantic if semantic is not None and semantic.is_on else None
+        self._allowances = {} if self._semantic is None else _allowances(self._semantic)
+        self.is_on = guard.enabled is not False and (is_asked_for(guard) or self._is_classic())
+        """Whether any request is looked at."""
+        self._known: dict[tuple[str | None, str | None, str | None], Rules] = {}
+
+    def of(self, policy: str | None, category: str | None, decision: str | None) -> Rules:
+        """The rules for a tenant's policy, a category and the decision that won, each where known."""
+        key = (policy, category, decision)  # all three are names of the configuration
+        rules = self._known.get(key)
+        if rules is None:
+            rules = self._known[key] = self._work_out(*key)
+        return rules
+
+    def _is_classic(self) -> bool:
+        if self._semantic is None:
+            return False
+        from radixway.config.semantic import wants_guard
+
+        return wants_guard(self._semantic)
+
+    def _work_out(self, policy: str | None, category: str | None, decision: str | None) -> Rules:
+        own = self._guard.policies.get(policy, GuardPolicy()) if policy else GuardPolicy()
+        pii = _over(self._guard.pii, own.pii)
+        jailbreak = _over(self._guard.jailbreak, own.jailbreak)
+        asked = is_asked_for(self._guard)
+        rules = Rules(
+            self._pii(pii, asked=asked or own.pii is not None),
+            self._jailbreak(jailbreak, asked=asked or own.jailbreak is not None),
+        )
+        if not self.is_on or self._semantic is None:
+            return rules
+        blocks = "action" not in jailbreak.model_fields_set
+        rules = self._of_category(rules, self._semantic, category, blocks=blocks)
+        acts = "action" not in pii.model_fields_set
+        return self._of_decision(rules, self._semantic, decision, blocks=blocks, acts=acts)
+
+    def _pii(self, section: PiiSection, *, asked: bool) -> PiiRules:
+        allowances, semantic = self._allowances, self._semantic
+        threshold = section.threshold
+        if semantic is not None and "threshold" not in section.model_fields_set:
+            threshold = semantic.classifier.pii_model.threshold
+        trusted = {section.route_to: Allowance(everything=True)} if section.route_to else {}
+        return PiiRules(
+            enabled=self.is_on and section.enabled and (asked or bool(allowances)),
+            action="block" if allowances and "action" not in section.model_fields_set else section.action,
+            threshold=threshold,
+            on_error=section.on_error,
+            actions=section.actions,
+            thresholds=section.thresholds,
+            types=frozenset(section.types),
+            cacheable=frozenset(section.cacheable),
+            route_to=section.route_to,
+            allowances=trusted | allowances,
+            otherwise=Allowance(everything=bool(allowances) or not asked),
+        )
+
+    def _jailbreak(self, section: JailbreakSection, *, asked: bool) -> JailbreakRules:
+        classic = None if self._semantic is None else self._semantic.prompt_guard
+        if classic is not None and not classic.enabled:
+            classic = None
+        threshold = section.threshold
+        if classic is not None and "threshold" not in section.model_fields_set:
+            threshold = classic.threshold
+        return JailbreakRules(
+            enabled=self.is_on and section.enabled and (asked or classic is not None),
+            blocks=classic is not None
+            if "action" not in section.model_fields_set
+            else section.action == "block",
+            threshold=threshold,
+            on_error=section.on_error,
+        )
+
+    def _of_category(
+        self, rules: Rules, semantic: SemanticSection, name: str | None, *, blocks: bool
+    ) -> Rules:
+        category = next((each for each in semantic.categories if each.name == name), None)
+        if category is None:
+            return rules
+        jailbreak = _switched(rules.jailbreak, category.jailbreak_enabled, category.jailbreak_threshold)
+        if category.jailbreak_enabled and blocks:
+            jailbreak = replace(jailbreak, blocks=True)
+        return Rules(_switched(rules.pii, category.pii_enabled, category.pii_threshold), jailbreak)
+
+    def _of_decision(
+        self, rules: Rules, semantic: SemanticSection, name: str | None, *, blocks: bool, acts: bool
+    ) -> Rules:
+        """What the decision's plugins say; a guard that they switch on blocks, unless its action is given."""
+        decision = next((each for each in semantic.decisions if each.name == name), None)
+        for plugin in () if decision is None else decision.plugins:
+            said = plugin.configuration
+            if plugin.type == "jailbreak":
+                judged = _switched(rules.jailbreak, said.get("enabled", True), said.get("threshold"))
+                rules = replace(rules, jailbreak=replace(judged, blocks=blocks or judged.blocks))
+            elif plugin.type == "pii":
+                found = _switched(rules.pii, said.get("enabled", True), said.get("threshold"))
+                if said.get("pii_types_allowed") is not None:
+                    only = Allowance(types=frozenset(said["pii_types_allowed"]))
+                    found = replace(found, allowances={}, otherwise=only)
+                rules = replace(rules, pii=replace(found, action="block") if acts else found)
+        return rules
+
+
+def _allowances(semantic: SemanticSection) -> dict[str, Allowance]:
+    """By model; a model's adapters are under its policy."""
+    allowances: dict[str, Allowance] = {}
+    for name, params in semantic.models.items():
+        policy = params.pii_policy
+        if policy is not None:
+            allowance = Allowance(policy.allow_by_default, frozenset(policy.pii_types_allowed))
+            allowances |= dict.fromkeys((name, *(lora.name for lora in params.loras)), allowance)
+    return allowances
+
+
+def _over(below: S, own: S | None) -> S:
+    """The section with what the other one says itself."""
+    if own is None:
+        return below
+    return below.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+R = TypeVar("R", PiiRules, JailbreakRules)
+
+
+def _switched(rules: R, enabled: bool | None, threshold: float | None) -> R:
+    said: dict[str, Any] = {}
+    if enabled is not None:
+        said["enabled"] = enabled
+    if threshold is not None:
+        said["threshold"] = threshold
+    return replace(rules, **said) if said else rules
