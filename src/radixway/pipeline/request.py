@@ -59,6 +59,8 @@ class Request:
     """Names of the workers that have it in hand now."""
     pinned: str | None = None
     """Name or URL of the only worker that may answer, by the word of a trusted hop."""
+    carrier: object | None = None
+    """Who brings it to its worker in place of the gateway's own connections; for the dispatch alone."""
     preference: str | None = None
     """What the client's header says matters in the choice of a model: `best`, `fast` or `cheap`."""
     fallback: str | None = None

@@ -1,16 +1,24 @@
 """How a request reaches a worker: dispatch, HTTP, and the questions that keep a worker's record current."""
 
+from radixway.transports.carrier import Carrier
 from radixway.transports.dispatch import Dispatch
+from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
+from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
-from radixway.transports.http import HttpTransport
+from radixway.transports.http import DROPPED_REPLY_HEADERS, HttpTransport
 from radixway.transports.probe import HttpProbe
 from radixway.transports.tokenize import HttpTokenize
 from radixway.transports.traffic import Follower, Tap, Traffic
 from radixway.transports.worker_calls import WorkerCalls
 
 __all__ = [
+    "CHUNKS_PER_BLOCK",
+    "DROPPED_REPLY_HEADERS",
+    "LARGEST_EVENT_BYTES",
     "Call",
+    "Carrier",
     "Dispatch",
+    "EventBuffer",
     "FanOut",
     "Follower",
     "HttpProbe",

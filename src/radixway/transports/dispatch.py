@@ -30,6 +30,7 @@ from radixway.routing import (
 )
 from radixway.telemetry import Metrics
 from radixway.transports.admission import Admission
+from radixway.transports.carrier import Carrier
 from radixway.transports.handover import Handover
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
@@ -147,8 +148,12 @@ class Dispatch:
     ) -> Reply:
         request.workers.append(worker.name)
         request.asked.append(worker.name)
+        carrier = request.carrier
         try:
-            reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
+            if isinstance(carrier, Carrier) and carrier.free and not prefill_only:
+                reply = await carrier.send(request, worker, lease)
+            else:
+                reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
         except BaseException as failure:
             request.workers.remove(worker.name)
             if isinstance(failure, WorkerFailed) and failure.said is None:

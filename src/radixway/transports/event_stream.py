@@ -9,17 +9,12 @@ from typing import Any, Self
 
 from radixway.pipeline import Chunks, StreamBroken
 from radixway.routing import Lease
+from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
 from radixway.transports.upstream import Answer, Lost
 
 SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n")
-
-LARGEST_EVENT_BYTES = 64 * 2**20
-"""An event that grows beyond this ends the stream: it has to be held in memory until it is whole."""
-
-
-_CHUNKS_PER_BLOCK = 16
+CHUNKS_PER_BLOCK = 16
 """An engine that streams sends an event for each token, so this many fill about a block of its cache."""
 
 
@@ -38,9 +33,7 @@ class EventStream(Chunks):
         self._worker = worker
         self._lease = lease
         self._on_break = on_break
-        self._held = bytearray()
-        self._searched = 0
-        """No blank line ends before this place in what is held."""
+        self._buffer = EventBuffer()
         self._slow: asyncio.Task[None] | None = None
         self._chunks = 0
 
@@ -50,8 +43,7 @@ class EventStream(Chunks):
             if self._answer.complete:
                 return False
             await self._answer.wait()
-        self._held[:0] = first
-        self._searched = 0
+        self._buffer.put_back(first)
         return True
 
     def __aiter__(self) -> Self:
@@ -95,17 +87,10 @@ class EventStream(Chunks):
         """The whole events that have arrived; at the end of the answer, all the rest."""
         chunk = self._answer.take()
         self._chunks += 1
-        if not self._chunks % _CHUNKS_PER_BLOCK:
+        if not self._chunks % CHUNKS_PER_BLOCK:
             self._lease.output_block()
-        if not self._held and chunk.endswith(_BLANK_LINES):
-            return chunk
-        held = self._held
-        held += chunk
-        end = len(held) if self._answer.complete else _end_of_events(held, self._searched)
-        taken = bytes(held[:end])
-        del held[:end]
-        self._searched = max(0, len(held) - 3)  # a blank line may have begun there
-        if len(held) > LARGEST_EVENT_BYTES:
+        taken = self._buffer.take(chunk, complete=self._answer.complete)
+        if self._buffer.too_large:
             self._answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
         return taken
 
@@ -145,11 +130,6 @@ class EventStream(Chunks):
         else:
             self._slow = None
             self._push()
-
-
-def _end_of_events(text: bytearray, start: int) -> int:
-    """Where the last blank line from `start` on ends; 0 if there is none."""
-    return max(at + len(line) if (at := text.rfind(line, start)) >= 0 else 0 for line in _BLANK_LINES)
 
 
 @types.coroutine

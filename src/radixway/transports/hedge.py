@@ -44,6 +44,8 @@ class Hedge:
     def _delay_s(self, request: Request) -> float | None:
         if request.surface not in _REPEATABLE or request.pinned is not None or request.tried:
             return None
+        if request.carrier is not None:
+            return None  # it carries one copy
         return self._hedging.delay_s(request.known_model, request.stream)
 
     async def _race(self, request: Request, place: Place, delay_s: float) -> Reply:

@@ -30,7 +30,7 @@ _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 # Framing is ours to choose; the rest describes one connection, names the software behind it, or is the
 # worker's word to browsers about a host name that is not its own.
-_DROPPED = frozenset(
+DROPPED_REPLY_HEADERS = frozenset(
     {
         b"alt-svc",
         b"connection",
@@ -90,7 +90,7 @@ class HttpTransport:
             await answer.read_head()
             if 300 <= answer.status < 400:
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}, a redirect")
-            headers = [header for header in answer.headers if header[0] not in _DROPPED]
+            headers = [header for header in answer.headers if header[0] not in DROPPED_REPLY_HEADERS]
             reply = Reply(answer.status, headers, worker.name)
             if answer.status in _UNAVAILABLE:
                 reply.body = await answer.read_all()
