@@ -139,8 +139,19 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> E
     headers = {
         name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
     }
-    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    if headers.get("transfer-encoding") == "chunked":
+        body = await _read_chunks(reader)
+    else:
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Exchange(method, path, headers, body, reader, writer)
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:size]
+    await reader.readuntil(b"\r\n")
+    return body
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
 
 from radixway import __version__
-from radixway.config import Config
+from radixway.config import Config, ConfigError
 from radixway.guard.audit import build_audit
 from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
 from radixway.routing import (
@@ -79,6 +79,7 @@ from radixway.web import HttpError, Receive, Scope, Send, Via, limited
 
 if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
+    from radixway.surfaces.extproc import EnvoyDoor
 
 HOT_PATHS: dict[str, Callable[[], Surface]] = {
     "/v1/chat/completions": ChatCompletions,
@@ -126,6 +127,8 @@ class Gateway:
         memory = None if self.recorder is None else self.recorder.tries.memory
         self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of, memory=memory)
         self._agents: AgentCalls | None = None
+        self.envoy_door: EnvoyDoor | None = None
+        """While it runs, and if it is open."""
         self.load_sync: LoadSync | None = None
         """While it runs, and if there are to be several gateways."""
         self._rest = FastAPI(
@@ -299,6 +302,7 @@ class Gateway:
                 sync.running() if sync is not None else nullcontext(),
                 tenants.running() if tenants is not None else nullcontext(),
                 reading.running(),
+                self._open_to_envoy(),
             ):
                 yield
         finally:
@@ -311,9 +315,26 @@ class Gateway:
             await kv_events.close()
             await transport.close()
 
+    @asynccontextmanager
+    async def _open_to_envoy(self) -> AsyncIterator[None]:
+        """The same road by another door, where it is to be open."""
+        config = self.config
+        if not config.ext_proc.enabled:
+            yield
+            return
+        try:
+            from radixway.surfaces.extproc import open_door
+        except ImportError as error:
+            raise ConfigError(f"ext_proc needs radixway[envoy]: {error}") from None
+        self.envoy_door = door = open_door(config, self, HOT_PATHS, self._via.value)
+        async with door.running():
+            yield
+
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""
         self.traffic.close()
+        if self.envoy_door is not None:
+            self.envoy_door.begin_to_stop()
 
     def _refuse_loops(self, request: HttpRequest) -> None:
         self._via.check(request.scope)

@@ -50,7 +50,7 @@ async def run_gateway(config: Config) -> int:
     server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
     server.stop_on_signals()
     async with gateway.running():
-        await server.serve(lambda: out.print(f"gateway {server.url}  ({len(config.workers)} workers)"))
+        await server.serve(lambda: _tell(server.url, gateway))
     return 0
 
 
@@ -100,6 +100,13 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         if not task.cancelled() and (error := task.exception()):
             raise error
     return engine.failed_start or 0
+
+
+def _tell(url: str, gateway: Gateway) -> None:
+    """Say where it can be reached."""
+    out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
+    if gateway.envoy_door is not None:
+        out.print(f"ext_proc {gateway.envoy_door.address}")
 
 
 class _EngineProcess:

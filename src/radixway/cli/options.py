@@ -60,6 +60,10 @@ MiddlewarePaths = Annotated[
 Trajectories = Annotated[
     bool | None, typer.Option("--trajectories", help="Record the exact tokens of what passes /generate.")
 ]
+ExtProcPort = Annotated[
+    int | None,
+    typer.Option(help="Decide for Envoy too, as its external processor on this port.", min=0, max=65535),
+]
 GatewayUrl = Annotated[str, typer.Option(help="The gateway.", envvar="RADIXWAY_URL", metavar="URL")]
 AdminKey = Annotated[str | None, typer.Option(help="The gateway's admin key.", envvar="RADIXWAY_ADMIN_KEY")]
 TenantKey = Annotated[
@@ -97,6 +101,11 @@ def of_gateway(
         models = [served] if served else []
         overrides["workers"] = [{"url": url, "models": models} for url in workers]
     return overrides
+
+
+def of_ext_proc(port: int | None) -> dict[str, Any]:
+    """What `--ext-proc-port` overrides."""
+    return {} if port is None else {"enabled": True, "port": port}
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from radixway.cli.options import (
     DiskCache,
     DiskCacheDir,
     Eviction,
+    ExtProcPort,
     Host,
     HostCache,
     KVCacheDtype,
@@ -32,6 +33,7 @@ from radixway.cli.options import (
     Workers,
     given,
     load,
+    of_ext_proc,
     of_gateway,
 )
 from radixway.cli.terminal import fail
@@ -67,9 +69,11 @@ def serve(
     ] = None,
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
+    ext_proc_port: ExtProcPort = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
     overrides = of_gateway(host, port, worker, served=model) | {"trajectories": given(enabled=trajectories)}
+    overrides |= {"ext_proc": of_ext_proc(ext_proc_port)}
     settings = load(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_gateway
 

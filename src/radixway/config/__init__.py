@@ -4,6 +4,7 @@ from radixway.config.base import ConfigError
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
+from radixway.config.ext_proc import ExtProcSection, ExtProcTlsSection
 from radixway.config.home import radixway_home
 from radixway.config.kv_events import KvEventsSection
 from radixway.config.policies import (
@@ -59,6 +60,8 @@ __all__ = [
     "EncodersSection",
     "EngineConfig",
     "ExpectedTimePolicy",
+    "ExtProcSection",
+    "ExtProcTlsSection",
     "GatewaySection",
     "HealthSection",
     "HedgeSection",

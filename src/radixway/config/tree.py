@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from radixway.config.base import ConfigError
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
+from radixway.config.ext_proc import ExtProcSection
 from radixway.config.guard import GuardSection
 from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
@@ -59,6 +60,7 @@ class Config(BaseSettings):
     semantic_cache: SemanticCacheSection = SemanticCacheSection()
     tenants: TenantsSection = TenantsSection()
     guard: GuardSection = GuardSection()
+    ext_proc: ExtProcSection = ExtProcSection()
 
     @classmethod
     def settings_customise_sources(

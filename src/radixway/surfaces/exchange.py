@@ -44,6 +44,9 @@ Milliseconds = Annotated[float, Meta(gt=0)] | None
 Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
 Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
 
+CARRIER = "radixway.carrier"
+"""Where a scope says who brings the request to its worker, where the gateway does not (`Request.carrier`)."""
+
 _LONGEST_NOTE = 500
 """Characters of an error's message that its journal keeps."""
 
@@ -111,6 +114,7 @@ class Exchange:
             path=_path_of(scope),
             journal=Journal(request_id),
             headers=headers,
+            carrier=scope.get(CARRIER),
         )
         sent = _Sent(send, request.journal)
         watch = ClientWatch(self._timeout_s)

@@ -1,0 +1,195 @@
+"""One answer between three: the application that gives it, the worker whose frames Envoy brings, and Envoy.
+
+    worker   response_headers      response_body …                     end_of_stream
+                  │                     │  ▲ what the application made of the frame
+    Envoy    ─────┴── waits for us ─────┴──┴─ waits for us ─────────── waits for us ──► client
+
+Envoy takes one word for each of its frames, in order. What the application sends goes with the frame in hand;
+that one is let go when the application asks for the next, because then it has made of it what it wanted to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
+
+from radixway.surfaces.extproc import frames
+from radixway.surfaces.extproc.heads import Header, of_answer
+from radixway.web import Message
+
+Write = Callable[[ProcessingResponse], Awaitable[None]]
+"""Tells Envoy. Raises ClientGone: it is not there any more."""
+
+
+class Frame(NamedTuple):
+    """A piece of the worker's answer."""
+
+    body: bytes
+    ends: bool
+    """It is the last."""
+
+
+class Answer:
+    """`send` is ASGI's; `hear_…` is told what comes from Envoy; the others are for whoever has it carry the
+    request.
+    """
+
+    def __init__(self, write: Write, *, clear_route_cache: bool) -> None:
+        self._write = write
+        self._clear_route_cache = clear_route_cache
+        self.handed_over = False
+        """Envoy carries the request: there will be a worker's answer."""
+        self.over = False
+        """All has been said."""
+        self._cut = False
+        """By an answer of ours in place of the worker's: Envoy listens no more."""
+        self._upstream: asyncio.Future[tuple[list[Header], bool]] | None = None
+        self._status = 0
+        self._headers: list[Header] = []
+        self._gone: list[bytes] = []
+        self._body_mode: Literal["undecided", "streamed", "buffered", "none"] = "undecided"
+        self._frames: asyncio.Queue[Frame] = asyncio.Queue()
+        self._in_hand: Frame | None = None
+        self._start: tuple[int, list[Header]] | None = None
+        self._said = bytearray()
+
+    # What comes from Envoy.
+
+    def hear_head(self, headers: list[Header], ends: bool) -> None:
+        """The worker's answer begins; `ends`: it has no body."""
+        if self._upstream is not None and not self._upstream.done():
+            self._upstream.set_result((headers, ends))
+
+    async def hear_body(self, frame: Frame) -> None:
+        """The answer goes on."""
+        if not self.over:
+            self._frames.put_nowait(frame)
+        elif not self._cut:
+            await self._write(frames.answer_goes_on(b""))  # the application has ended it before
+
+    # For whoever has Envoy carry the request.
+
+    async def hand_over(
+        self, headers: list[Header], gone: list[bytes], had: list[Header], body: bytes | None
+    ) -> None:
+        """Let the request go on to its worker."""
+        self.handed_over = True
+        self._upstream = asyncio.get_running_loop().create_future()
+        if body is not None:
+            gone = [*gone, b"content-length"]
+        changes = frames.mutation(headers, had, removed=gone)
+        await self._write(frames.hand_over(changes, body, clear_route_cache=self._clear_route_cache))
+
+    async def head(self) -> tuple[int, list[Header], bool]:
+        """Status and headers of the worker's answer, and whether that is all of it."""
+        assert self._upstream is not None
+        raw, ends = await self._upstream
+        self._status, self._headers, self._gone = of_answer(raw)
+        if ends:
+            self._body_mode = "none"
+        return self._status, list(self._headers), ends
+
+    async def whole(self) -> bytes:
+        """The worker's whole answer; its head waits for it."""
+        self._body_mode = "buffered"
+        await self._write(frames.answer_begins(None, "buffered"))
+        body = b""
+        while True:
+            self._in_hand = await self._frames.get()
+            body += self._in_hand.body
+            if self._in_hand.ends:
+                return body
+            await self._let_go(b"")  # Envoy streams it although it was asked not to
+
+    async def frame(self) -> Frame:
+        """The next frame of a streamed answer; of the one before it everything has been made that will be."""
+        if self._body_mode == "undecided":
+            await self._begin_stream()
+        if self._in_hand is not None:
+            await self._let_go(self._take())
+        self._in_hand = await self._frames.get()
+        return self._in_hand
+
+    # What the application says.
+
+    async def send(self, message: Message) -> None:
+        """ASGI's. Raises ClientGone."""
+        if self.over:
+            return
+        if message["type"] == "http.response.start":
+            self._start = message["status"], list(message["headers"])
+            return
+        self._said += message.get("body", b"")
+        if not message.get("more_body", False):
+            await self._finish()
+
+    async def reply(self, status: int, headers: list[Header], body: bytes) -> None:
+        """A whole answer in place of whatever there is; none if all has been said."""
+        if not self.over:
+            self.over = self._cut = True
+            await self._write(frames.at_once(status, headers, body))
+
+    async def _finish(self) -> None:
+        assert self._start is not None
+        status, headers = self._start
+        if self._body_mode == "streamed":
+            await self._finish_stream(status, headers)
+        elif self._body_mode == "buffered" and self._in_hand is not None and status == self._status:
+            await self._let_go(self._take(), self._changes(headers))
+            self.over = True
+        elif self._body_mode == "none" and status == self._status and not self._said:
+            await self._write(frames.answer_begins(self._changes(headers), "none"))
+            self.over = True
+        else:
+            await self.reply(status, headers, self._take())
+
+    async def _finish_stream(self, status: int, headers: list[Header]) -> None:
+        if self._in_hand is None:  # nothing to say it with: the stream breaks off
+            await self.reply(status, headers, self._take())
+            return
+        await self._let_go(self._take())
+        while not self._frames.empty():
+            self._frames.get_nowait()
+            await self._write(frames.answer_goes_on(b""))
+        self.over = True
+
+    async def _begin_stream(self) -> None:
+        """The head may go on; as it is where a middleware reads the stream before it answers, because Envoy
+        brings no body before that.
+        """
+        self._body_mode = "streamed"
+        changes = None
+        if self._start is not None:
+            status, headers = self._start
+            changes = self._changes(headers, b"content-length")
+            if status != self._status:
+                changes.MergeFrom(frames.mutation([(b":status", b"%d" % status)]))
+        await self._write(frames.answer_begins(changes, "streamed"))
+
+    async def _let_go(self, body: bytes, changes: frames.Changes | None = None) -> None:
+        frame, self._in_hand = self._in_hand, None
+        assert frame is not None
+        if body == frame.body:
+            await self._write(frames.answer_goes_on(None, changes))
+            return
+        if changes is not None:
+            changes.remove_headers.append("content-length")
+        await self._write(frames.answer_goes_on(body, changes))
+
+    def _changes(self, headers: list[Header], *gone: bytes) -> frames.Changes:
+        kept = {name for name, _ in headers}
+        taken_off = [name for name, _ in self._headers if name not in kept]
+        return frames.mutation(
+            headers, self._headers, removed=dict.fromkeys([*self._gone_but(kept), *taken_off, *gone])
+        )
+
+    def _gone_but(self, kept: set[bytes]) -> list[bytes]:
+        return [name for name in self._gone if name not in kept]
+
+    def _take(self) -> bytes:
+        said = bytes(self._said)
+        self._said.clear()
+        return said

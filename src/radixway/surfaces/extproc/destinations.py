@@ -1,0 +1,64 @@
+"""Where Envoy is sent: addresses of workers that the gateway knows, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+from time import monotonic
+
+from pydantic import IPvAnyNetwork
+from yarl import URL
+
+from radixway.pipeline import NoWorkers
+from radixway.routing import Worker
+from radixway.surfaces.networks import is_within
+
+_KNOWN_FOR_S = 30.0
+"""How long what a name resolved to is believed."""
+_MOST_NAMES = 4096
+
+
+class Destinations:
+    """Turns workers into `ip:port`. Names are resolved here: Envoy's cluster takes addresses alone."""
+
+    def __init__(self, allowed: tuple[IPvAnyNetwork, ...], clock: Callable[[], float] = monotonic) -> None:
+        """`allowed`: networks that addresses must lie in; empty: wherever a worker is."""
+        self._allowed = allowed
+        self._clock = clock
+        self._resolved: dict[tuple[str, int], tuple[str, float]] = {}
+
+    async def find(self, worker: Worker) -> tuple[str, str]:
+        """A worker's `ip:port` and the path before its paths.
+
+        Raises NoWorkers: Envoy cannot reach it, or may not.
+        """
+        url = URL(worker.url)
+        if url.scheme != "http":
+            raise NoWorkers(f"worker {worker.name} speaks {url.scheme}, which Envoy is not told to")
+        address = await self._address(worker, url.host or "", url.port or 80)
+        if self._allowed and not is_within(address, self._allowed):
+            raise NoWorkers(f"worker {worker.name} is at {address}, outside ext_proc.destinations")
+        shown = f"[{address}]" if ":" in address else address
+        return f"{shown}:{url.port or 80}", url.raw_path.rstrip("/")
+
+    async def _address(self, worker: Worker, host: str, port: int) -> str:
+        try:
+            return str(ip_address(host))
+        except ValueError:
+            pass
+        known = self._resolved.get((host, port))
+        now = self._clock()
+        if known is not None and now < known[1]:
+            return known[0]
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise NoWorkers(f"worker {worker.name} cannot be resolved: {error}") from None
+        address = str(found[0][4][0])
+        if len(self._resolved) >= _MOST_NAMES:
+            self._resolved.clear()
+        self._resolved[host, port] = address, now + _KNOWN_FOR_S
+        return address

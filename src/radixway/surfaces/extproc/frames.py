@@ -1,0 +1,131 @@
+"""What Envoy is answered, as messages of `envoy.service.ext_proc.v3`.
+
+Header values are given as `raw_value` alone: Envoy refuses a header that has `value` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
+from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeadersResponse,
+    ImmediateResponse,
+    ProcessingResponse,
+    TrailersResponse,
+)
+from envoy.type.v3.http_status_pb2 import HttpStatus, StatusCode
+
+Headers = Sequence[tuple[bytes, bytes]]
+Changes: TypeAlias = HeaderMutation
+
+_KNOWN_STATUSES = frozenset(StatusCode.values())
+_REPLACE = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+_APPEND = HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def headers_of(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
+    """Envoy's headers, pseudo headers among them, in order."""
+    return [(each.key.encode(), each.raw_value or each.value.encode()) for each in headers.headers]
+
+
+def mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
+    """What makes `present` say what `wanted` says; names not wanted stay, unless they are among `removed`."""
+    changes: Changes = HeaderMutation()
+    had = _by_name(present)
+    for name, values in _by_name(wanted).items():
+        if name in _FRAMING or had.get(name) == values:
+            continue
+        for at, value in enumerate(values):
+            header = HeaderValue(key=name.decode("latin-1"), raw_value=value)
+            action = _APPEND if at else _REPLACE
+            changes.set_headers.append(HeaderValueOption(header=header, append_action=action))
+    changes.remove_headers.extend(name.decode("latin-1") for name in removed)
+    return changes
+
+
+def _by_name(headers: Headers) -> dict[bytes, list[bytes]]:
+    names: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        names.setdefault(name, []).append(value)
+    return names
+
+
+def go_on() -> ProcessingResponse:
+    """The request's head is noted; now its body."""
+    return ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse()))
+
+
+def pass_by(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
+    """A request that is none of ours: Envoy asks nothing more about it."""
+    mode = ProcessingMode(
+        request_body_mode=ProcessingMode.NONE,
+        response_header_mode=ProcessingMode.SKIP,
+        response_body_mode=ProcessingMode.NONE,
+    )
+    common = CommonResponse(header_mutation=changes, clear_route_cache=clear_route_cache)
+    return ProcessingResponse(request_headers=HeadersResponse(response=common), mode_override=mode)
+
+
+def hand_over(changes: Changes, body: bytes | None, *, clear_route_cache: bool) -> ProcessingResponse:
+    """The request may go on: with these headers, and with this body where it is another."""
+    common = CommonResponse(header_mutation=changes, clear_route_cache=clear_route_cache)
+    if body is not None:
+        common.body_mutation.CopyFrom(_body(body))
+    return ProcessingResponse(request_body=BodyResponse(response=common))
+
+
+def answer_begins(
+    changes: Changes | None, body: Literal["streamed", "buffered", "none"]
+) -> ProcessingResponse:
+    """The answer's head may go on, or waits for the body (`buffered`), which is to come like that."""
+    modes = {
+        "streamed": ProcessingMode.STREAMED,
+        "buffered": ProcessingMode.BUFFERED,
+        "none": ProcessingMode.NONE,
+    }
+    common = CommonResponse() if changes is None else CommonResponse(header_mutation=changes)
+    return ProcessingResponse(
+        response_headers=HeadersResponse(response=common),
+        mode_override=ProcessingMode(response_body_mode=modes[body]),
+    )
+
+
+def answer_goes_on(body: bytes | None, changes: Changes | None = None) -> ProcessingResponse:
+    """What a frame of the answer's body is replaced by; None: it stays as it is."""
+    common = CommonResponse() if changes is None else CommonResponse(header_mutation=changes)
+    if body is not None:
+        common.body_mutation.CopyFrom(_body(body))
+    return ProcessingResponse(response_body=BodyResponse(response=common))
+
+
+def trailers_pass(request: bool) -> ProcessingResponse:
+    """Trailers, of the request or of the answer, are left as they are."""
+    if request:
+        return ProcessingResponse(request_trailers=TrailersResponse())
+    return ProcessingResponse(response_trailers=TrailersResponse())
+
+
+def at_once(status: int, headers: Headers, body: bytes, details: str = "radixway") -> ProcessingResponse:
+    """The whole answer, in place of whatever was or would have been one. Envoy asks nothing more."""
+    if status not in _KNOWN_STATUSES:  # which Envoy refuses
+        status = status // 100 * 100 if 200 <= status < 600 else 500
+    return ProcessingResponse(
+        immediate_response=ImmediateResponse(
+            status=HttpStatus(code=status),
+            headers=mutation(headers),
+            body=body,
+            details=details,
+        )
+    )
+
+
+def _body(body: bytes) -> BodyMutation:
+    return BodyMutation(body=body) if body else BodyMutation(clear_body=True)

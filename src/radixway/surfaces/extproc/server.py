@@ -1,0 +1,151 @@
+"""The gRPC server: ext_proc, health, reflection, TLS; in the gateway's process and event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import Any
+
+import grpc
+from envoy.service.ext_proc.v3 import external_processor_pb2, external_processor_pb2_grpc
+from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from radixway.config import ConfigError, ExtProcSection, ExtProcTlsSection
+from radixway.surfaces.extproc.conversation import Conversation, Terms
+from radixway.web import CannotListen, ClientGone, HttpError
+
+log = logging.getLogger(__name__)
+
+SERVICE: str = external_processor_pb2.DESCRIPTOR.services_by_name["ExternalProcessor"].full_name
+
+
+class EnvoyDoor:
+    """The service, from `running()` on. One conversation per HTTP request of Envoy's."""
+
+    def __init__(self, config: ExtProcSection, terms: Terms, drain_s: float) -> None:
+        """`drain_s`: how long conversations may go on once it is to stop."""
+        self._config = config
+        self._terms = terms
+        self._drain_s = drain_s
+        self._health = health.aio.HealthServicer()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: Any = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.port = 0
+        """Where it listens, once it does."""
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return _address(self._config.host, self.port)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Raises CannotListen, ConfigError: a file of TLS cannot be read."""
+        most = self._config.max_message_bytes
+        options = [
+            ("grpc.max_receive_message_length", most),
+            ("grpc.max_send_message_length", most),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = server = grpc.aio.server(options=options)
+        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(self, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        if self._config.reflection:
+            reflection.enable_server_reflection(
+                (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+            )
+        self.port = self._listen(server)
+        await server.start()
+        for name in ("", SERVICE):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        try:
+            yield
+        finally:
+            await self.stop()
+
+    def begin_to_stop(self) -> None:
+        """Take no new requests, and let those in hand go on for `drain_s`."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+
+    async def stop(self) -> None:
+        """The same, and return when all is over."""
+        self.begin_to_stop()
+        assert self._stopping is not None
+        await self._stopping
+
+    async def _stop(self) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(self._drain_s)
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def Process(self, _: Any, context: Any) -> None:  # noqa: N802 - gRPC's name for it
+        """One request of Envoy's."""
+
+        async def write(response: ProcessingResponse) -> None:
+            try:
+                await context.write(response)
+            except (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+                raise ClientGone from error
+
+        conversation = Conversation(self._terms, write)
+        try:
+            while (message := await context.read()) is not grpc.aio.EOF:
+                try:
+                    await conversation.hear(message)
+                except ClientGone:
+                    return
+                except Exception as error:  # the rim: Envoy must be answered
+                    log.exception("ext_proc met a defect of the gateway")
+                    await conversation.fail(HttpError(f"internal error ({type(error).__name__})"))
+                self._keep(conversation.task)
+        finally:
+            conversation.leave()
+            await conversation.quiet()
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        if task is not None and not task.done() and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _listen(self, server: Any) -> int:
+        address, tls = _address(self._config.host, self._config.port), self._config.tls
+        _warn_if_open(self._config)
+        try:
+            if tls is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, _credentials(tls))
+        except RuntimeError as error:
+            raise CannotListen(f"cannot listen on {address} for Envoy: {error}") from None
+        return int(port)
+
+
+def _credentials(tls: ExtProcTlsSection) -> Any:
+    try:
+        ca = None if tls.client_ca is None else tls.client_ca.read_bytes()
+        pair = (tls.key.read_bytes(), tls.cert.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"ext_proc.tls: {error.filename}: {error.strerror}") from None
+    return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _warn_if_open(config: ExtProcSection) -> None:
+    """Whoever may call it is believed as Envoy is."""
+    try:
+        closed = ip_address(config.host).is_loopback
+    except ValueError:
+        closed = config.host == "localhost"
+    if not closed and (config.tls is None or config.tls.client_ca is None):
+        log.warning("whoever reaches %s may speak as Envoy: set ext_proc.tls.client_ca", config.host)
