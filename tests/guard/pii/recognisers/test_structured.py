@@ -102,7 +102,6 @@ def test_it_is_found_in_the_forms_that_people_write(text, expected):
         "0.4111111111111111",
         "1,234,567,890 people and 1 000 000 more",
         "order 12345678, room 1234567",
-        "between 2020-01-15 and 2021-12-31",
         "@decorator\ndef f(): pass  # npm i @scope/name@1.2.3",
         "999.999.999.999",
     ],
@@ -124,3 +123,54 @@ def test_a_finding_counts_characters_of_the_text_that_was_given():
     [finding] = find_structured(text)
     assert finding == PersonalData("CREDIT_CARD", 5, 22, finding.confidence)
     assert text[5:22] == "４１１１\u200b１１１１１１１１１１１１"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("see https://files.example.org:8080/a?b=c", [("DOMAIN_NAME", "files.example.org")]),
+        ("My site is www.jane-doe.photography.", [("DOMAIN_NAME", "www.jane-doe.photography")]),
+        ("bought on bücher.de yesterday", [("DOMAIN_NAME", "bücher.de")]),
+        ("my website: jane.me", [("DOMAIN_NAME", "jane.me")]),
+        ("My driver's license number is F162-8235-4011", [("US_DRIVER_LICENSE", "F162-8235-4011")]),
+        ("DL: D1234567 (California)", [("US_DRIVER_LICENSE", "D1234567")]),
+        ("Springfield, IL 62704-1234", [("ZIP_CODE", "62704-1234")]),
+        ("my zip code is 90210", [("ZIP_CODE", "90210")]),
+        ("London SW1A 1AA, UK", [("ZIP_CODE", "SW1A 1AA")]),
+        ("postcode m1 1ae", [("ZIP_CODE", "m1 1ae")]),
+        ("Ottawa K1A 0B1", [("ZIP_CODE", "K1A 0B1")]),
+        ("邮编：100080", [("ZIP_CODE", "100080")]),
+        ("at 350 Fifth Avenue, Apt 12B, by bus", [("STREET_ADDRESS", "350 Fifth Avenue, Apt 12B")]),
+        ("send it to P.O. Box 1234", [("STREET_ADDRESS", "P.O. Box 1234")]),
+        ("我住在海淀区中关村大街27号502室。", [("STREET_ADDRESS", "海淀区中关村大街27号502室")]),
+        ("born 12/27/1986", [("DATE_TIME", "12/27/1986")]),
+        ("on 2000-04-16 11:34:35 sharp", [("DATE_TIME", "2000-04-16 11:34:35")]),
+        ("since March 3rd, 2019", [("DATE_TIME", "March 3rd, 2019")]),
+        ("since 3 March 2019 at 10:30 am", [("DATE_TIME", "3 March 2019 at 10:30 am")]),
+        ("meet at 7:30 p.m. today", [("DATE_TIME", "7:30 p.m.")]),
+        ("出生于1990年3月7日", [("DATE_TIME", "1990年3月7日")]),
+        ("a man aged 34, a 7-year-old girl", [("AGE", "34"), ("AGE", "7")]),
+        ("她今年34岁", [("AGE", "34")]),
+    ],
+)  # fmt: skip
+def test_names_places_and_days_are_found_in_the_forms_that_people_write(text, expected):
+    assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run main.py, read README.md and np.array([1]) with obj.method(2)",
+        "self.name = df.at; import os.path; a.b.com_port",
+        "It works.In fact ASP.NET and socket.io do, e.g. i.e. U.S. Ph.D",
+        "C:\\files\\data.com and /srv/www/site.org/index",
+        "10001 people, 94105 dollars, in 12345 ways",
+        "the OR 12,345 and ME 12345.67",
+        "A1B2C3 and x1a 0b1",
+        "3.5 in a ratio of 16:9, at 10.30.2",
+        "page 34, aged cheese, turn 90 degrees, average 25",
+        "about 2 Great Ways to do it",
+    ],
+)
+def test_code_and_plain_numbers_are_no_names_places_or_days(text):
+    assert texts(text) == []

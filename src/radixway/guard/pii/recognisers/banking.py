@@ -12,12 +12,11 @@ from radixway.guard.pii.recognisers.context import Words
 from radixway.guard.pii.recognisers.reading import Reading, is_fraction, touches_letter
 from radixway.pipeline import PersonalData
 
-_RUN = re.compile(r"(?<![0-9])[0-9]++(?:[ .\-][0-9]++)*+")
-"""Numbers with one separator between them; entered at its beginning only, so that a text is scanned once."""
-_NUMBER = re.compile(r"[0-9]+")
+_DIGITS = re.compile(r"[0-9]+")
 _NOT_DIGIT = re.compile(r"[^0-9]+")
+_SEPARATORS = (" ", "-", ".")
 
-_SHAPES = (
+_SHAPES = frozenset((
     *((length,) for length in range(12, 20)),
     *((4, 4, 4, rest) for rest in (1, 2, 3, 4)),
     *((4, 4, 4, 4, rest) for rest in (1, 2, 3)),
@@ -27,8 +26,9 @@ _SHAPES = (
     (6, 10),
     (6, 13),
     (8, 8),
-)
+))  # fmt: skip
 """How many digits the groups have that card numbers are written in."""
+_MOST_GROUPS = 5
 
 _ANY = range(12, 20)
 _ISSUERS = (
@@ -55,6 +55,7 @@ _RARER_ISSUERS = (
     ("56", "69", _ANY),
     ("81", "82", (16,)),  # RuPay
 )
+_ANY_ISSUER = ("1", "9", range(13, 20))
 _UNIONPAY = ("62", "62", range(16, 20))
 
 _CARD_WORDS = Words(
@@ -70,36 +71,37 @@ _FIELD = re.compile(r"(\d+)!")
 def find_cards(reading: Reading) -> Iterator[PersonalData]:
     """Numbers that Luhn's check digit agrees with, in an issuer's range and a card's groups.
 
-    0.97, and 0.99 beside a word for cards; where the range says little (Maestro) or a letter touches the
-    number, 0.6 and 0.95.
+    0.97, and 0.99 beside a word for cards; where the range says little (Maestro) 0.6 and 0.95; where it is
+    nobody's, or a letter touches the number, 0.3 and 0.8.
     """
     text = reading.text
-    for run in _RUN.finditer(text):
-        if run.end() - run.start() < _ANY.start:
-            continue
-        groups = [match.span() for match in _NUMBER.finditer(text, run.start(), run.end())]
-        for first, (begin, _) in enumerate(groups):
-            for shape in _SHAPES:
-                last = first + len(shape) - 1
-                if last < len(groups) and _has_shape(text, groups[first : last + 1], shape):
-                    yield from _card(text, begin, groups[last][1])
+    for cluster in reading.clusters(_ANY.start):
+        for first in range(len(cluster)):
+            shape: tuple[int, ...] = ()
+            for begin, end in cluster[first : first + _MOST_GROUPS]:
+                shape += (end - begin,)
+                if shape in _SHAPES and _is_evenly_separated(text[cluster[first][0] : end]):
+                    yield from _card(text, cluster[first][0], end)
 
 
-def _has_shape(text: str, groups: list[tuple[int, int]], shape: tuple[int, ...]) -> bool:
-    if any(end - begin != digits for (begin, end), digits in zip(groups, shape, strict=True)):
-        return False
-    return len({text[end] for _, end in groups[:-1]}) <= 1
+def _is_evenly_separated(number: str) -> bool:
+    separators = _DIGITS.split(number)[1:-1]
+    return len(set(separators)) <= 1 and all(separator in _SEPARATORS for separator in separators)
 
 
 def _card(text: str, begin: int, end: int) -> Iterator[PersonalData]:
     number = _NOT_DIGIT.sub("", text[begin:end])
-    issued, unionpay = _is_of(number, _ISSUERS), _is_of(number, (_UNIONPAY,))
-    if not (issued or unionpay or _is_of(number, _RARER_ISSUERS)) or is_fraction(text, begin):
+    if is_fraction(text, begin) or not luhn.is_valid(number):
         return
-    if not luhn.is_valid(number):
+    unionpay = _is_of(number, (_UNIONPAY,))
+    if (unionpay or _is_of(number, _ISSUERS)) and not touches_letter(text, begin, end):
+        alone, beside = 0.97, 0.99
+    elif _is_of(number, _RARER_ISSUERS) or unionpay:
+        alone, beside = 0.6, 0.95
+    elif _is_of(number, (_ANY_ISSUER,)):
+        alone, beside = 0.3, 0.8
+    else:
         return
-    sure = (issued or unionpay) and not touches_letter(text, begin, end)
-    alone, beside = (0.97, 0.99) if sure else (0.6, 0.95)
     confidence = beside if _CARD_WORDS.near(text, begin, end) else alone
     yield PersonalData("CN_BANK_CARD" if unionpay else "CREDIT_CARD", begin, end, confidence)
 
@@ -111,8 +113,9 @@ def _is_of(number: str, issuers: Iterable[tuple[str, str, Container[int]]]) -> b
 def find_ibans(reading: Reading) -> Iterator[PersonalData]:
     """0.99: the check digits agree (ISO 7064, mod 97), and the country's length and structure."""
     text = reading.text
-    for head in _IBAN_HEAD.finditer(text):
-        if not (length := _iban_length(head[0][:2].upper())):
+    for digits, _ in reading.runs:
+        head = _IBAN_HEAD.match(text, digits - 2) if digits > 1 else None
+        if head is None or not (length := _iban_length(head[0][:2].upper())):
             continue
         begin, count = head.start(), 0
         rest = _IBAN_REST.match(text, head.end())

@@ -12,8 +12,9 @@ from radixway.guard.pii.recognisers.context import Words
 from radixway.guard.pii.recognisers.reading import Reading
 from radixway.pipeline import PersonalData
 
-_ID = re.compile(r"(?<![0-9])([1-8][0-9]{5})([ \-]?)((?:18|19|20)[0-9]{6})\2([0-9]{3}[0-9Xx])(?![0-9A-Za-z])")
-_OLD_ID = re.compile(r"(?<![0-9])[1-8][0-9]{14}(?![0-9A-Za-z])")
+_ID = re.compile(r"([1-8][0-9]{5})([ \-]?)((?:18|19|20)[0-9]{6})\2([0-9]{3}[0-9Xx])(?![0-9A-Za-z])")
+_FIRST_LENGTHS = (6, 17, 18)
+_OLD_LENGTH = 15
 _ID_WORDS = Words("id|identity|identification|resident|citizen", "身份证 身分证 证件 居民 证号 身份号")
 _CODES = (
     "11 12 13 14 15 21 22 23 31 32 33 34 35 36 37 41 42 43 44 45 46 50 51 52 53 54 61 62 63 64 65 71 81 82 83"
@@ -27,14 +28,20 @@ def find_cn_ids(reading: Reading) -> Iterator[PersonalData]:
     15 digits, which no check digit ends: 0.4, and 0.85 beside a word for it.
     """
     text = reading.text
-    for match in _ID.finditer(text):
-        number = (match[1] + match[3] + match[4]).upper()
-        if number[:2] in _PROVINCES and _is_date(number[6:14]) and number[-1] == ric.calc_check_digit(number):
-            yield PersonalData("CN_ID_CARD", match.start(), match.end(), 0.98)
-    for match in _OLD_ID.finditer(text):
-        if match[0][:2] in _PROVINCES and _is_date("19" + match[0][6:12]):
-            beside = _ID_WORDS.near(text, match.start(), match.end())
-            yield PersonalData("CN_ID_CARD", match.start(), match.end(), 0.85 if beside else 0.4)
+    for begin, end in reading.runs:
+        if end - begin in _FIRST_LENGTHS and (match := _ID.match(text, begin)):
+            number = (match[1] + match[3] + match[4]).upper()
+            if _is_of_somebody(number[:2], number[6:14]) and number[-1] == ric.calc_check_digit(number):
+                yield PersonalData("CN_ID_CARD", begin, match.end(), 0.98)
+        if end - begin == _OLD_LENGTH and _is_of_somebody(
+            text[begin : begin + 2], "19" + text[begin + 6 : end - 3]
+        ):
+            beside = _ID_WORDS.near(text, begin, end)
+            yield PersonalData("CN_ID_CARD", begin, end, 0.85 if beside else 0.4)
+
+
+def _is_of_somebody(province: str, born: str) -> bool:
+    return province in _PROVINCES and _is_date(born)
 
 
 def _is_date(digits: str) -> bool:

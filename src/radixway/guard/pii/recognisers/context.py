@@ -12,21 +12,20 @@ class Words:
     """
 
     def __init__(self, english: str, chinese: str = "", *, before: int = 50, after: int = 25) -> None:
-        """`english`: alternatives between bars; `chinese`: words between spaces. Windows in characters."""
+        """`english`: alternatives in lower case between bars; `chinese`: words between spaces.
+
+        Windows in characters.
+        """
         pattern = rf"(?<![a-z])(?:{english})s?(?![a-z])"
         if chinese:
             pattern += "|" + "|".join(chinese.split())
-        self._pattern = re.compile(pattern, re.IGNORECASE)
+        self._pattern = re.compile(pattern)
         self._before = before
         self._after = after
 
-    def anywhere(self, text: str) -> bool:
-        """Whether one of them is in the text at all."""
-        return self._pattern.search(text) is not None
-
     def near(self, text: str, begin: int, end: int) -> bool:
         """Whether one of them is in the windows before and after `text[begin:end]`."""
-        return (
-            self._pattern.search(text, max(0, begin - self._before), begin) is not None
-            or self._pattern.search(text, end, end + self._after) is not None
-        )
+        return self._in(text, max(0, begin - self._before), begin) or self._in(text, end, end + self._after)
+
+    def _in(self, text: str, begin: int, end: int) -> bool:
+        return self._pattern.search(text[begin:end].lower()) is not None

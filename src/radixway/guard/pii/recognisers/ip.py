@@ -10,7 +10,7 @@ from radixway.guard.pii.recognisers.context import Words
 from radixway.guard.pii.recognisers.reading import Reading, follows_letter, touches_letter
 from radixway.pipeline import PersonalData
 
-_V4 = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9])(?!\.[0-9])")
+_V4 = re.compile(r"(?<!\.)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9])(?!\.[0-9])")
 _V6 = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f:]++(?:(?<=:)(?:[0-9]{1,3}\.){3}[0-9]{1,3})?(?![0-9A-Za-z_])")
 _LONGEST_V6 = len("0000:0000:0000:0000:0000:ffff:255.255.255.255")
 _FULL_V6_COLONS = 7
@@ -20,7 +20,7 @@ _ADDRESS_WORDS = Words(
     "地址 服务器 网关 主机",
 )
 _VERSION_WORDS = re.compile(
-    r"(?:version|ver|v|release|build|revision|rev|section|chapter|clause|article|§|版本|版|第)[\s.:#=]*$",
+    r"(?:version|ver|v|release|build|revision|rev|section|chapter|clause|article|§|版本|版|第)[\s.:#=]{0,4}$",
     re.IGNORECASE,
 )
 _VERSION_WINDOW = 16
@@ -29,15 +29,18 @@ _SMALL = 20
 
 def find_ips(reading: Reading) -> Iterator[PersonalData]:
     """0.9, 0.97 beside a word for it; what may be a chapter, and what names no machine, from 0.3."""
-    if reading.text.count(".") >= 3:
-        yield from _find_v4(reading.text)
-    if ":" in reading.text:
+    yield from _find_v4(reading)
+    if reading.text.count(":") > 1:
         yield from _find_v6(reading.text)
 
 
-def _find_v4(text: str) -> Iterator[PersonalData]:
-    for match in _V4.finditer(text):
-        begin, end = match.span()
+def _find_v4(reading: Reading) -> Iterator[PersonalData]:
+    text = reading.text
+    for begin, end in reading.runs:
+        match = _V4.match(text, begin) if text[end : end + 1] == "." else None
+        if match is None:
+            continue
+        end = match.end()
         try:
             address = IPv4Address(match[0])
         except AddressValueError:

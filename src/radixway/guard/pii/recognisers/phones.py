@@ -8,25 +8,22 @@ from collections.abc import Iterator, Sequence
 import phonenumbers
 
 from radixway.guard.pii.recognisers.context import Words
-from radixway.guard.pii.recognisers.reading import Reading, follows_letter
+from radixway.guard.pii.recognisers.reading import Reading, Span, follows_letter, is_fraction
 from radixway.pipeline import PersonalData
 
-# All are entered at the beginning of a run of digits only, and keep what they took or are of bounded length.
-_GROUPS = r"[0-9]++(?: ?\([0-9]{1,4}\) ?[0-9]++|(?: - |[ .\-/])[0-9]++)*+"
-_INTERNATIONAL = re.compile(rf"(?<![0-9A-Za-z+])(?:\(?\+|00[ \-]?(?=[1-9])){_GROUPS}")
-_BRACKETED = re.compile(rf"(?<![0-9A-Za-z])\(\+[0-9]{{1,3}}\) ?{_GROUPS}")
+# All are matched where a run of digits begins and are of bounded length; a number has no more than 15 digits.
+_GROUPS = r"[0-9]{1,17}(?![0-9])(?:(?: ?\([0-9]{1,4}\) ?| - |[ .\-/])[0-9]{1,15}(?![0-9])){0,14}+"
+_INTERNATIONAL = re.compile(rf"(?:\(\+[0-9]{{1,3}}\) ?|\(?\+|00[ \-]?(?=[1-9])){_GROUPS}")
 _NORTH_AMERICAN = re.compile(
-    r"(?<![0-9])(?<![0-9][.,\-])(?:1[ .\-])?(?:\([2-9][0-9]{2}\)[ \-]?|[2-9][0-9]{2}([ .\-]))"
-    r"[0-9]{3}([ .\-])[0-9]{4}(?![0-9])(?!-[0-9])"
+    r"(?:(?:00)?1[ .\-])?(?:\([2-9][0-9]{2}\)[ \-]?|[2-9][0-9]{2}([ .\-]))[0-9]{3}([ .\-])[0-9]{4}"
+    r"(?![0-9])(?!-[0-9])"
 )
-_CHINESE_MOBILE = re.compile(
-    r"(?<![0-9])(?<![0-9][.,\-])(?:\(?86\)?[ \-]?)?1[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}(?![0-9])(?!-[0-9])"
-)
+_CHINESE_MOBILE = re.compile(r"(?:86\)?[ \-]?)?1[3-9][0-9]([ \-]?)[0-9]{4}\1[0-9]{4}(?![0-9])(?!-[0-9])")
 _CHINESE_LANDLINE = re.compile(
-    r"(?<![0-9])(?<![0-9][.,\-])(?:\(?86\)?[ \-]?)?"
-    r"(?:\(0[1-9][0-9]{1,2}\) ?|0[1-9][0-9]{1,2}([ \-]?))[2-9][0-9]{2,3}[ \-]?[0-9]{4}(?![0-9])"
+    r"(?:86\)?[ \-]?)?(?:\(0[1-9][0-9]{1,2}\) ?|0[1-9][0-9]{1,2}([ \-]?))[2-9][0-9]{2,3}[ \-]?[0-9]{4}"
+    r"(?![0-9])"
 )
-_NATIONAL = re.compile(rf"(?<![0-9A-Za-z$€£¥.,])(?:\([0-9]{{1,4}}\)[ .\-/]{{0,2}})?{_GROUPS}")
+_NATIONAL = re.compile(rf"(?:\([0-9]{{1,4}}\)[ .\-/]{{0,2}})?{_GROUPS}")
 _EXTENSION = re.compile(
     r"(?:[ ,]{0,2}(?:x|ext\.?|extension|转|分机)[ :.]?|#)[0-9]{1,6}(?![0-9])", re.IGNORECASE
 )
@@ -46,17 +43,18 @@ _PLACE_WORDS = Words("office|desk|home|work|direct|mobile|cell|fax", before=12, 
 _OTHER_NUMBER = re.compile(
     r"(?<![a-z])(?:order|invoice|account|acct|routing|ref|reference|ticket|tracking|case|card|isbn|issn|id|zip|code"
     r"|serial|model|part|ssn|license|version|page|room|flight|vin|password|pin)"
-    r"(?: (?:number|no|num|is|code)\b\.?)*[ :#.]*$",
-    re.IGNORECASE,
+    r"(?: (?:number|no|num|is|code)\b\.?){0,3}[ :#.]{0,4}$",
 )
 _OTHER_WINDOW = 30
 
+_CURRENCIES = ("$", "€", "£", "¥")
+_AREA_DIGITS = 3
 _LONGEST = 15
 """Digits, by E.164."""
 _SHORTEST_INTERNATIONAL = 8
 _SHORTEST = 6
 _SHORTEST_UNGROUPED = 7
-_REGIONS_WITH_TRUNK_ZERO = ("GB", "DE", "FR", "IT", "AU", "IN", "JP", "NL", "BE", "CH", "SE")
+_TRUNK_ZERO_REGIONS = ("GB", "DE", "FR", "IT", "AU", "IN", "JP", "NL", "BE", "CH", "SE")
 
 
 def find_phones(reading: Reading) -> Iterator[PersonalData]:
@@ -64,88 +62,110 @@ def find_phones(reading: Reading) -> Iterator[PersonalData]:
     a word for it 0.75 or 0.85, without one below 0.7 or not at all.
     """
     text = reading.text
-    for find in (_international, _north_american, _chinese, _national):
-        for begin, end, confidence in find(text):
+    for cluster in reading.clusters(_SHORTEST):
+        for begin, end, confidence in _forms(text, cluster):
             if follows_letter(text, begin):
                 confidence = min(confidence, 0.5)
             extension = _EXTENSION.match(text, end)
             yield PersonalData("PHONE_NUMBER", begin, extension.end() if extension else end, confidence)
 
 
-_Span = tuple[int, int, float]
+_Found = tuple[int, int, float]
 
 
-def _international(text: str) -> Iterator[_Span]:
-    for pattern in (_INTERNATIONAL, _BRACKETED):
-        for match in pattern.finditer(text):
-            ends = _ends(text, match.start(), match.end(), _LONGEST + 2)
-            begin = match.start() + (match[0].startswith("(+") and ")" not in match[0])
-            beside = _PHONE_WORDS.near(text, *match.span())
-            plus = "+" in match[0]
-            for end in reversed(ends[-3:]):
-                number = _parsed(
-                    "+" + _digits(_TRUNK.sub("", text[begin:end])).removeprefix("" if plus else "00")
-                )
-                if number is not None and phonenumbers.is_valid_number(number):
-                    yield begin, end, (0.98 if beside else 0.95) if plus else (0.95 if beside else 0.85)
-                    break
-            else:
-                if ends and _is_possible(text[begin : ends[-1]], plus):
-                    yield begin, ends[-1], (0.9 if beside else 0.75) if plus else (0.85 if beside else 0.6)
-
-
-def _north_american(text: str) -> Iterator[_Span]:
-    for match in _NORTH_AMERICAN.finditer(text):
-        first, second = match.groups()
-        if first not in (None, second):
+def _forms(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
+    first = cluster[0][0]
+    yield from _national(text, _opened(text, first), cluster[-1][1])
+    if text[first - 1 : first] == "+":
+        yield from _international(text, _opened(text, first - 1))
+    elif text.startswith("00", first):
+        yield from _international(text, first)
+    for begin, end in cluster:
+        if is_fraction(text, begin):
             continue
-        beside = _PHONE_WORDS.near(text, *match.span()) or _PLACE_WORDS.near(text, *match.span())
-        number = _parsed(_digits(match[0]), "US")
+        if end - begin == _AREA_DIGITS or text[begin:end] == "1":
+            yield from _north_american(text, _opened(text, begin), begins=begin == first)
+        if text[begin] in "018":
+            yield from _chinese(text, _opened(text, begin))
+
+
+def _opened(text: str, begin: int) -> int:
+    """Where the bracket stands that a number begins with, if it does."""
+    return begin - (text[begin - 1 : begin] == "(")
+
+
+def _international(text: str, begin: int) -> Iterator[_Found]:
+    match = _INTERNATIONAL.match(text, begin)
+    ends = _ends(text, begin, match.end(), _LONGEST + len("00")) if match else []
+    if match is None or not ends:
+        return
+    begin += match[0].startswith("(+") and ")" not in match[0]
+    plus = "+" in match[0]
+    beside = _PHONE_WORDS.near(text, begin, ends[-1])
+    for end in reversed(ends[-2:]):
+        number = _parsed("+" + _digits(_TRUNK.sub("", text[begin:end])).removeprefix("" if plus else "00"))
         if number is not None and phonenumbers.is_valid_number(number):
-            confidence = 0.97 if beside else 0.6 if first == " " else 0.9
-        else:
-            confidence = 0.9 if beside else 0.5 if first == " " else 0.75
-        yield *match.span(), confidence
+            yield begin, end, (0.98 if beside else 0.95) if plus else (0.95 if beside else 0.85)
+            return
+    if _is_possible(text[begin : ends[-1]], plus):
+        yield begin, ends[-1], (0.9 if beside else 0.75) if plus else (0.85 if beside else 0.6)
 
 
-def _chinese(text: str) -> Iterator[_Span]:
-    for match in _CHINESE_MOBILE.finditer(text):
-        number = _parsed(_digits(match[0]), "CN")
-        if number is not None and phonenumbers.is_valid_number(number):
-            yield *match.span(), 0.97 if _PHONE_WORDS.near(text, *match.span()) else 0.85
-    for match in _CHINESE_LANDLINE.finditer(text):
-        number = _parsed(_digits(match[0]), "CN")
-        if number is not None and phonenumbers.is_valid_number(number):
-            beside = _PHONE_WORDS.near(text, *match.span())
-            yield *match.span(), 0.95 if beside else 0.4 if match[1] == "" else 0.75
+def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
+    match = _NORTH_AMERICAN.match(text, begin)
+    if match is None or match[1] not in (None, match[2]):
+        return
+    spaced = match[1] == " "
+    if spaced and not begins:
+        return  # the end of a longer number
+    if _is_beside(text, *match.span()):
+        confidence = 0.97 if _is_valid(match[0].removeprefix("00"), "US") else 0.9
+    elif _is_valid(match[0].removeprefix("00"), "US"):
+        confidence = 0.6 if spaced else 0.9
+    else:
+        confidence = 0.5 if spaced else 0.75
+    yield *match.span(), confidence
 
 
-def _national(text: str) -> Iterator[_Span]:
-    for match in _NATIONAL.finditer(text):
-        if match.end() - match.start() < _SHORTEST:
-            continue
-        ends = _ends(text, match.start(), match.end(), _LONGEST)
-        if not ends or ends[-1] != match.end() or not _looks_dialled(match[0]):
-            continue
-        if text[match.end() : match.end() + 1] == "%" or _OTHER_NUMBER.search(
-            text, max(0, match.start() - _OTHER_WINDOW), match.start()
-        ):
-            continue
-        yield from _judged(text, *match.span())
+def _chinese(text: str, begin: int) -> Iterator[_Found]:
+    mobile = _CHINESE_MOBILE.match(text, begin)
+    if mobile and _is_valid(mobile[0], "CN"):
+        yield *mobile.span(), 0.97 if _PHONE_WORDS.near(text, *mobile.span()) else 0.85
+    landline = _CHINESE_LANDLINE.match(text, begin)
+    if landline and _is_valid(landline[0], "CN"):
+        beside = _PHONE_WORDS.near(text, *landline.span())
+        yield *landline.span(), 0.95 if beside else 0.4 if landline[1] == "" else 0.75
 
 
-def _judged(text: str, begin: int, end: int) -> Iterator[_Span]:
-    beside = _PHONE_WORDS.near(text, begin, end) or _PLACE_WORDS.near(text, begin, end)
-    ungrouped = text[begin:end].isdigit()
-    if beside:
+def _national(text: str, begin: int, cluster_end: int) -> Iterator[_Found]:
+    match = _NATIONAL.match(text, begin)
+    if match is None or text[begin - 1 : begin] in _CURRENCIES or is_fraction(text, begin):
+        return
+    end = match.end()
+    if end < cluster_end or not _looks_dialled(match[0]) or text[end : end + 1] == "%":
+        return
+    if _OTHER_NUMBER.search(text[max(0, begin - _OTHER_WINDOW) : begin].lower()):
+        return
+    ungrouped = match[0].isdigit()
+    if _is_beside(text, begin, end):
         yield begin, end, 0.75 if ungrouped else 0.85
-    elif text[begin] in "0(" and not ungrouped and _is_valid_somewhere(_digits(text[begin:end])):
+    elif (
+        match[0][0] in "0("
+        and not ungrouped
+        and any(_is_valid(match[0], each) for each in _TRUNK_ZERO_REGIONS)
+    ):
         yield begin, end, 0.6
+
+
+def _is_beside(text: str, begin: int, end: int) -> bool:
+    return _PHONE_WORDS.near(text, begin, end) or _PLACE_WORDS.near(text, begin, end)
 
 
 def _looks_dialled(written: str) -> bool:
     digits = _digits(written)
     groups = _NUMBER.findall(written)
+    if len(digits) > _LONGEST:
+        return False
     if len(groups) == 1:
         return len(digits) >= _SHORTEST_UNGROUPED and not digits.endswith("000")
     if len(digits) < _SHORTEST or _DATE.fullmatch(written) or set(digits) == {"0"}:
@@ -175,9 +195,9 @@ def _is_possible(written: str, plus: bool) -> bool:
     return number is not None and phonenumbers.is_possible_number_with_reason(number) == reason
 
 
-def _is_valid_somewhere(digits: str, regions: Sequence[str] = _REGIONS_WITH_TRUNK_ZERO) -> bool:
-    numbers = (_parsed(digits, region) for region in regions)
-    return any(number is not None and phonenumbers.is_valid_number(number) for number in numbers)
+def _is_valid(written: str, region: str) -> bool:
+    number = _parsed(_digits(written), region)
+    return number is not None and phonenumbers.is_valid_number(number)
 
 
 def _parsed(digits: str, region: str | None = None) -> phonenumbers.PhoneNumber | None:

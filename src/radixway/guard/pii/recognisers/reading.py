@@ -5,37 +5,42 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff]"
 )
 """Soft hyphens, zero-width characters, marks of direction, variation selectors."""
 
 _HYPHENS = "\u058a\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff70"
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _DOTS = "\u2024\ufe52\uff0e\uff61"
+_FULL_WIDTH = (*range(0xFF08, 0xFF0C), 0xFF0F, 0xFF1A, *range(0xFF20, 0xFF5B), 0xFF3F)
+"""Brackets, plus, slash, colon, at, letters, underscore; other punctuation means nothing to numbers."""
+_FULL_WIDTH_OFFSET = 0xFEE0
+_ASTRAL = (0x10000, 0x1FBFF)
+"""Here are the digits of rarer scripts, and the mathematical alphabets."""
 
 
 def _plain_forms() -> dict[str, str]:
     """One plain character for each that is another form of it."""
     forms = dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_SPACES, " ") | dict.fromkeys(_DOTS, ".")
-    forms |= {
-        chr(code): chr(code - 0xFEE0)
-        for code in (*range(0xFF08, 0xFF0C), 0xFF0F, 0xFF1A, *range(0xFF20, 0xFF5B))
-    }
-    forms["\uff3f"] = "_"
-    for code in (*range(0x80, 0x10000), *range(0x10000, 0x20000)):
-        character = chr(code)
-        if character.isdecimal():
-            forms[character] = str(unicodedata.decimal(character))
-    for code in range(0x1D400, 0x1D6A4):
-        forms[chr(code)] = unicodedata.normalize("NFKC", chr(code))
-    return forms
+    forms |= {chr(code): chr(code - _FULL_WIDTH_OFFSET) for code in _FULL_WIDTH}
+    forms |= {chr(code): unicodedata.normalize("NFKC", chr(code)) for code in range(0x1D400, 0x1D6A4)}
+    every = map(chr, range(0x80, _ASTRAL[1] + 1))
+    return forms | {each: str(unicodedata.decimal(each)) for each in every if each.isdecimal()}
 
 
 _PLAIN = _plain_forms()
-_DISGUISED = re.compile("[" + "".join(map(re.escape, _PLAIN)) + "]")
+_NEAR = "".join(re.escape(each) for each in _PLAIN if ord(each) < _ASTRAL[0])
+_PERHAPS_DISGUISED = re.compile(f"[{_NEAR}{chr(_ASTRAL[0])}-{chr(_ASTRAL[1])}]")
+_DIGITS = re.compile(r"[0-9]+")
+_WIDEST_GAP = 3
+_GAP = " .-/()"
+
+Span = tuple[int, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,18 +48,35 @@ class Reading:
     """A text in plain characters, and where each stood in the original."""
 
     text: str
+    runs: tuple[Span, ...]
+    """Every run of digits, as [begin, end): what most recognisers begin at."""
     digits: int
-    """How many digits there are: most of what is looked for needs several."""
+    """How many digits there are."""
     _dropped: tuple[int, ...] = ()
     """For each invisible character, in order: the position in `text` that it stood before."""
 
-    def span(self, begin: int, end: int) -> tuple[int, int]:
+    def span(self, begin: int, end: int) -> Span:
         """The original's span of `text[begin:end]`, which is not empty."""
         if not self._dropped:
             return begin, end
         first = begin + bisect_right(self._dropped, begin)
         last = end - 1 + bisect_right(self._dropped, end - 1)
         return first, last + 1
+
+    def clusters(self, digits: int) -> Iterator[tuple[Span, ...]]:
+        """Runs with nothing but a separator or a bracket between them, `digits` or more together."""
+        cluster: list[Span] = []
+        for run in self.runs:
+            if cluster and not self._is_gap(cluster[-1][1], run[0]):
+                if _length(cluster) >= digits:
+                    yield tuple(cluster)
+                cluster = []
+            cluster.append(run)
+        if _length(cluster) >= digits:
+            yield tuple(cluster)
+
+    def _is_gap(self, begin: int, end: int) -> bool:
+        return end - begin <= _WIDEST_GAP and not self.text[begin:end].strip(_GAP)
 
 
 def read(text: str) -> Reading:
@@ -64,12 +86,9 @@ def read(text: str) -> Reading:
         dropped = tuple(match.start() - number for number, match in enumerate(_INVISIBLE.finditer(text)))
         if dropped:
             text = _INVISIBLE.sub("", text)
-        text = _DISGUISED.sub(lambda match: _PLAIN[match[0]], text)
-    return Reading(text, _digits(text), dropped)
-
-
-def _digits(text: str) -> int:
-    return sum(map(text.count, "0123456789"))
+        text = _PERHAPS_DISGUISED.sub(lambda match: _PLAIN.get(match[0], match[0]), text)
+    runs = tuple(match.span() for match in _DIGITS.finditer(text))
+    return Reading(text, runs, _length(runs), dropped)
 
 
 def touches_letter(text: str, begin: int, end: int) -> bool:
@@ -85,6 +104,10 @@ def follows_letter(text: str, begin: int) -> bool:
 def is_fraction(text: str, begin: int) -> bool:
     """Whether the digits from `begin` on are those after a decimal point."""
     return begin > 1 and text[begin - 1] in ".," and text[begin - 2].isdigit()
+
+
+def _length(runs: tuple[Span, ...] | list[Span]) -> int:
+    return sum(end - begin for begin, end in runs)
 
 
 def _is_latin(character: str) -> bool:

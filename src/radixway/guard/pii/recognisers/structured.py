@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from radixway.guard.pii.recognisers.banking import find_cards, find_ibans
 from radixway.guard.pii.recognisers.chinese import find_cn_ids
+from radixway.guard.pii.recognisers.dates import find_ages, find_dates
+from radixway.guard.pii.recognisers.domains import find_domains
 from radixway.guard.pii.recognisers.emails import find_emails
 from radixway.guard.pii.recognisers.ip import find_ips
 from radixway.guard.pii.recognisers.phones import find_phones
+from radixway.guard.pii.recognisers.postal import find_streets, find_zips
 from radixway.guard.pii.recognisers.reading import Reading, read
-from radixway.guard.pii.recognisers.us import find_ssns
+from radixway.guard.pii.recognisers.us import find_licenses, find_ssns
 from radixway.pipeline import PersonalData
 
 STRUCTURED_TYPES = (
@@ -19,7 +22,13 @@ STRUCTURED_TYPES = (
     "CREDIT_CARD",
     "IBAN_CODE",
     "US_SSN",
+    "US_DRIVER_LICENSE",
     "IP_ADDRESS",
+    "DOMAIN_NAME",
+    "ZIP_CODE",
+    "STREET_ADDRESS",
+    "DATE_TIME",
+    "AGE",
     "CN_ID_CARD",
     "CN_BANK_CARD",
 )
@@ -27,7 +36,13 @@ STRUCTURED_TYPES = (
 
 _FEWEST_DIGITS: tuple[tuple[int, Callable[[Reading], Iterator[PersonalData]]], ...] = (
     (0, find_emails),
+    (0, find_domains),
+    (1, find_dates),
+    (1, find_ages),
+    (1, find_streets),
     (2, find_ips),
+    (2, find_zips),
+    (4, find_licenses),
     (6, find_phones),
     (9, find_ssns),
     (12, find_cards),

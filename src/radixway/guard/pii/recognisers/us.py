@@ -1,4 +1,4 @@
-"""US_SSN."""
+"""US_SSN and US_DRIVER_LICENSE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from radixway.pipeline import PersonalData
 
 # The Social Security Administration never gave out areas 000, 666 and above 899, group 00 and serial 0000.
 _SSN = re.compile(
-    r"(?<![0-9])(?<![0-9][.\-])(?!000|666|9)[0-9]{3}([ .\-]?)(?!00)[0-9]{2}\1(?!0000)[0-9]{4}"
+    r"(?<![0-9][.\-])(?!000|666|9)[0-9]{3}([ .\-]?)(?!00)[0-9]{2}\1(?!0000)[0-9]{4}"
     r"(?![0-9])(?![.\-][0-9])"
 )
 _SSN_WORDS = Words(
@@ -22,15 +22,69 @@ _ALONE = {"-": 0.8, " ": 0.5, ".": 0.4, "": 0.2}
 _BESIDE = {"-": 0.97, " ": 0.9, ".": 0.85, "": 0.85}
 
 
+# As the states' motor vehicle offices number them; @: a letter, #: a digit.
+_LICENSE_FORMS = (
+    "@#{7,14}",  # 7: CA, NY; 8: AZ, HI, KY, MA, VA; 9: IN, MO, OK; 11: IL; 12: FL, MD, MI, MN; 13: WI; 14: NJ
+    "@#{18}",  # NY, before
+    "@#{5,6}",  # CO, NE, RI
+    "@@#{3,7}",  # CO, OH, WV
+    "@@#{6}@",  # ID
+    "@#@#@",  # KS
+    "###@@####",  # IA
+    "@@@#{6}",  # ND
+    "#{7}@",  # ME, VT
+    "#{9}@",  # MO
+    "##@@@#{5}",  # NH
+    "@{1,7}[A-Z0-9*]{5,11}",  # WA
+    "#{7,10}",  # most
+    "#{12,14}",  # NV, SD, NC; MT
+    "#{16}",  # NY, before
+)
+_LICENSE = re.compile("|".join(_LICENSE_FORMS).replace("@", "[A-Z]").replace("#", "[0-9]"), re.IGNORECASE)
+_LICENSE_TOKEN = re.compile(r"(?<![A-Za-z0-9\-])[A-Za-z0-9][A-Za-z0-9\-]{5,24}(?![A-Za-z0-9\-])")
+_LICENSE_WORDS = Words(
+    r"driver'?s?'? ?licen[sc]e|drivers? lic|driving licen[sc]e|dl|dmv"
+    r"|licen[sc]e (?:no|number|#|id)",
+    "驾照 驾驶证",
+    before=45,
+    after=20,
+)
+_ANY_LICENSE_WORD = ("licen", "driver", "dl ", "dl#", "dl:", "dmv", "驾")
+_LICENSE_NUMBER_IS = re.compile(
+    r"(?:licen[sc]e|dl)(?: (?:number|no|#|id)){0,2}\.?(?: is|[ :#]){0,4}$", re.IGNORECASE
+)
+_FEWEST_LICENSE_DIGITS = 4
+
+
 def find_ssns(reading: Reading) -> Iterator[PersonalData]:
     """Numbers that may have been given out: nothing else can be checked.
 
     0.8 with hyphens, up to 0.5 otherwise; beside a word for it 0.97, and from 0.85.
     """
     text = reading.text
-    for match in _SSN.finditer(text):
-        begin, end = match.span()
-        if touches_letter(text, begin, end):
+    for begin, end in reading.runs:
+        match = _SSN.match(text, begin) if end - begin in (3, 9) else None
+        if match is None or touches_letter(text, begin, match.end()):
             continue
+        end = match.end()
         confidences = _BESIDE if _SSN_WORDS.near(text, begin, end) else _ALONE
         yield PersonalData("US_SSN", begin, end, confidences[match[1]])
+
+
+def find_licenses(reading: Reading) -> Iterator[PersonalData]:
+    """Only beside a word for them: in a state's form 0.85, in another one right after the word 0.75."""
+    text = reading.text
+    lower = text.lower()
+    if not any(word in lower for word in _ANY_LICENSE_WORD):
+        return
+    for match in _LICENSE_TOKEN.finditer(text):
+        begin, end = match.span()
+        number = match[0].replace("-", "")
+        if sum(map(str.isdigit, number)) < _FEWEST_LICENSE_DIGITS or not _LICENSE_WORDS.near(
+            text, begin, end
+        ):
+            continue
+        if _LICENSE.fullmatch(number):
+            yield PersonalData("US_DRIVER_LICENSE", begin, end, 0.85)
+        elif _LICENSE_NUMBER_IS.search(text, max(0, begin - 30), begin):
+            yield PersonalData("US_DRIVER_LICENSE", begin, end, 0.75)

@@ -1,0 +1,65 @@
+"""DOMAIN_NAME: hosts of addresses on the web, and names under a known top-level domain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from radixway.guard.pii.recognisers.context import Words
+from radixway.guard.pii.recognisers.reading import Reading
+from radixway.guard.pii.recognisers.top_level import known_length
+from radixway.pipeline import PersonalData
+
+_LABEL = r"[A-Za-z0-9\u00c0-\u024f]++(?:-++[A-Za-z0-9\u00c0-\u024f]++)*+"
+_NAME = re.compile(rf"(?<![A-Za-z0-9\u00c0-\u024f_.\-]){_LABEL}(?:\.{_LABEL})++")
+_ENDING = re.compile(r"\.[A-Za-z]")
+_SCHEME = "://"
+_LONGEST = 253
+
+_UNMISTAKABLE = """
+com org net edu gov mil info biz io cn de uk fr jp ru br au ca nl ch se eu kr tw hk ie nz za mx ar cz hu
+fi dk gr pt ua
+"""
+_PLAIN = frozenset(_UNMISTAKABLE.split())
+"""Endings that are hardly a word, a file's or a method's, unlike those of `main.py`, `df.at`, `work.It`."""
+
+_FRAMEWORKS = frozenset(["asp.net", "vb.net", "ado.net", "ml.net", "java.net", "paint.net", "socket.io"])
+_SITE_WORDS = Words(
+    "website|web ?site|site|homepage|domain|url|link|visit|browse|hosted|blog|online at|go to|dns|hostname",
+    "网站 网址 域名 官网 链接 主页",
+    before=35,
+    after=15,
+)
+
+
+def find_domains(reading: Reading) -> Iterator[PersonalData]:
+    """After `://` or with `www.` 0.95; under an ending that is nothing else 0.85; under another one 0.8
+    beside a word for it, else 0.4.
+    """
+    text = reading.text
+    if _ENDING.search(text) is None:
+        return
+    for match in _NAME.finditer(text):
+        begin = match.start()
+        length = known_length(match[0])
+        if not length or length > _LONGEST:
+            continue
+        end = begin + length
+        confidence = _confidence(text, begin, end)
+        if confidence:
+            yield PersonalData("DOMAIN_NAME", begin, end, confidence)
+
+
+def _confidence(text: str, begin: int, end: int) -> float:
+    """0: a mailbox, a path, a call, a framework."""
+    name, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
+    if text[begin - 3 : begin] == _SCHEME:
+        return 0.95
+    if (before in ("@", "/", "\\", "$") and begin) or after in ("@", "(", "_") or name.lower() in _FRAMEWORKS:
+        return 0.0
+    if name[:4].lower() == "www.":
+        return 0.95
+    owner, _, ending = name.rpartition(".")
+    if ending.lower() in _PLAIN and (ending.islower() or name.isupper()) and len(owner) > 1:
+        return 0.85
+    return 0.8 if _SITE_WORDS.near(text, begin, end) and ending.islower() else 0.4
