@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config
+from radixway.guard.clearing import Cleared, Clearing
 from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
-from radixway.guard.middleware import Cleared, Clearing, Guard, Judging
+from radixway.guard.middleware import Guard, Judging
 from radixway.guard.policy import Judged, Located
 from radixway.guard.reading import Reading
 from radixway.guard.review import of_this_request

@@ -1,7 +1,7 @@
-"""Three steps of the road: texts are read, attacks end, and no model is shown what it may not be.
+"""The first steps of the road: texts are read beside detection, and attacks end there.
 
 Guard ▸ [encoder's one pass] detect ▸ Judging ▸ [cache, decision] ▸ Clearing ▸ …
-  └ reads, beside detect        └ attacks       └ personal data, now that the model is known
+  └ reads, beside detect        └ attacks       └ personal data, now that the model is known (`clearing.py`)
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING
 
-from radixway.guard.blocks import Blocked, GuardFailed, answer_for, jailbreak_blocked, pii_blocked
+from radixway.guard.blocks import Blocked, GuardFailed, answer_for, jailbreak_blocked
 from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
-from radixway.guard.policy import PiiVerdict, counting, types_of, worst
+from radixway.guard.policy import counting, types_of, worst
 from radixway.guard.review import Review, of_this_request, unless_failed
 from radixway.guard.scan import Scan
 from radixway.guard.settings import Rulebook
-from radixway.pipeline import ANY_MODEL, ModelStates, Next, Reply, Request
+from radixway.pipeline import ModelStates, Next, Reply, Request
 
 if TYPE_CHECKING:
     from radixway.guard.reading import Reading
@@ -68,7 +68,9 @@ class Guard:
         if not book.is_on:
             return await call_next(request)
         texts = await self._reading.read(request)
-        review = Review(self._scan, texts, book.of(policy_of(request), None, None), self._recorder)
+        review = Review(
+            self._scan, texts, book.of(policy_of(request), None, None), self._recorder, request.model
+        )
         token = of_this_request.set(review)
         try:
             review.begin()
@@ -173,77 +175,6 @@ class Judging:
         review.record(request, guard, "error", on_error=action)
         if stops:
             raise GuardFailed([guard])
-
-
-class Clearing:
-    """A `pipeline.Middleware` behind the decision: the model is known, and is shown what it may be shown."""
-
-    surfaces = SURFACES
-
-    def __init__(self, counts: Counts, states: ModelStates) -> None:
-        self._counts = counts
-        self._states = states
-
-    async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked."""
-        review = of_this_request.get()
-        if review is None or not review.found:
-            return await call_next(request)
-        review.hidden = frozenset()
-        model = None if request.model == ANY_MODEL else request.model
-        verdict = review.verdict(model)
-        if verdict.action is not None:
-            self._do(request, review, model, verdict)
-        return await call_next(request)
-
-    def _do(self, request: Request, review: Review, model: str | None, verdict: PiiVerdict) -> None:
-        action = verdict.action
-        assert action is not None
-        told = tuple(each.told() for each in review.found if each.found.type in verdict.denied)
-        self._counts.violated(named(model, self._states), verdict.denied)
-        self._counts.acted("pii", action)
-        request.journal.add("guard_clearing", model=model, action=action, denied=sorted(verdict.denied))
-        review.notes.append(f"{action} pii")
-        review.record(request, "pii", action, told, model)
-        if action == "route":
-            self._route(request, review, model, verdict)
-        elif action != "report":
-            self._refuse(model, verdict)
-
-    def _route(self, request: Request, review: Review, model: str | None, verdict: PiiVerdict) -> None:
-        to = review.rules.pii.route_to
-        allowed = to is not None and (request.tenancy is None or request.tenancy.allows(to))
-        if to is None or not allowed or not review.clears(to):
-            self._refuse(model, verdict)
-            return
-        request.edit(model=to)
-        request.model = to
-
-    def _refuse(self, model: str | None, verdict: PiiVerdict) -> None:
-        self._counts.refused(named(model, self._states), "pii_policy_denied")
-        raise pii_blocked(model or ANY_MODEL, verdict.denied)
-
-
-class Cleared:
-    """A `pipeline.Middleware` behind sessions, which may name the model themselves. Token ids cannot be
-    edited any more: what the model may not be shown ends here.
-    """
-
-    surfaces = frozenset({"generate"})
-
-    def __init__(self, counts: Counts, states: ModelStates) -> None:
-        self._counts = counts
-        self._states = states
-
-    async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked."""
-        clearance, model = request.clearance, request.model
-        if model is None or clearance is None or clearance.clears(model):
-            return await call_next(request)
-        review = of_this_request.get()
-        denied = frozenset() if review is None else review.verdict(model).denied
-        self._counts.refused(named(model, self._states), "pii_policy_denied")
-        raise pii_blocked(model, denied)
 
 
 def named(model: str | None, states: ModelStates) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from radixway.guard.texts import Passage, Place, Texts, read_texts
@@ -21,27 +22,31 @@ class Reading:
     async def read(self, request: Request) -> Texts:
         """Every text; the journal says what could not be read. Raises BadRequest: the body is no JSON."""
         texts = read_texts(request.body)
-        ids = [place for place in texts.unread if _is_ids(place)]
-        if ids and (tokenizer := await self._tokenizer(request.model)) is not None:
-            for place in ids:
-                text = tokenizer.decode(_at(request.body, place))
-                texts.unread.remove(place)
-                texts.passages.append(Passage(text, "user", place))
+        if ids := [place for place in texts.unread if is_ids(place, request.body)]:
+            tokenizer = await self._tokenizer(request.model)
+            if tokenizer is not None:
+                texts.passages += (_decoded(tokenizer, place, request.body) for place in ids)
+                texts.unread = [place for place in texts.unread if place not in ids]
+                ids = []
         if texts.unread:
-            request.journal.add(
-                "guard_unread", parts=len(texts.unread), token_ids=sum(map(_is_ids, texts.unread))
-            )
+            request.journal.add("guard_unread", parts=len(texts.unread), of_token_ids=len(ids))
         return texts
 
     async def _tokenizer(self, model: str | None) -> Tokenizer | None:
         return None if self._tokenizer_of is None else (await self._tokenizer_of(model))[1]
 
 
-def _is_ids(place: Place) -> bool:
-    return place[0] in ("input_ids", "prompt", "prompt_token_ids")
+def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
+    """Whether what stands there are token ids."""
+    return place[0] in ("input_ids", "prompt") and isinstance(_at(body, place), list)
 
 
-def _at(body: Any, place: Place) -> list[int]:
+def _decoded(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> Passage:
+    ids = [each for each in _at(body, place) if isinstance(each, int) and 0 <= each < tokenizer.size]
+    return Passage(tokenizer.decode(ids), "user", place)
+
+
+def _at(body: Any, place: Place) -> Any:
     for part in place:
         body = body[part]
-    return [each for each in body if isinstance(each, int)]
+    return body

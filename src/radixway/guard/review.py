@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from radixway.guard.incident import Finding, Incident, Recorder
-from radixway.guard.policy import Judged, Located, PiiVerdict, judge_pii
+from radixway.guard.placeholders import Vault
+from radixway.guard.policy import Judged, Located, PiiVerdict, counting, judge_pii
 from radixway.guard.scan import Failed, Scan
 from radixway.guard.settings import Rules
 from radixway.guard.texts import Texts
@@ -20,14 +21,21 @@ T = TypeVar("T")
 class Review:
     """A `pipeline.Clearance`. Texts are read in tasks of their own, once however many ask."""
 
-    def __init__(self, scan: Scan, texts: Texts, rules: Rules, recorder: Recorder | None) -> None:
-        """`rules`: as far as they are known before the request's category is."""
+    def __init__(
+        self, scan: Scan, texts: Texts, rules: Rules, recorder: Recorder | None, asked: str | None
+    ) -> None:
+        """`rules`: as far as they are known before the request's category is. `asked`: the model that the
+        client names.
+        """
+        self.asked = asked
         self.texts = texts
         self.rules = rules
         self.found: list[Located] = []
         """Personal data that counts, once it is known."""
         self.hidden: frozenset[str] = frozenset()
         """Types that the request shows no more."""
+        self.vault: Vault | None = None
+        """What placeholders in the request stand for, where there are any."""
         self.notes: list[str] = []
         """For the header: `error pii`, `report jailbreak` …"""
         self._scan = scan
@@ -55,6 +63,10 @@ class Review:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def find_again(self, texts: Texts) -> list[Located]:
+        """What counts in these texts: the request's as they are now. Raises Failed."""
+        return counting(await self._scan.personal_data(texts.passages), self.rules.pii)
 
     def verdict(self, model: str | None) -> PiiVerdict:
         """What becomes of the request, as it is now, if that model is to answer it."""

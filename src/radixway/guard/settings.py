@@ -18,7 +18,7 @@ from radixway.config.guard import (
 )
 
 if TYPE_CHECKING:
-    from radixway.config.guard import OnError, PiiAction
+    from radixway.config.guard import MaskStyle, OnError, PiiAction
     from radixway.config.semantic import SemanticSection
 
 S = TypeVar("S", PiiSection, JailbreakSection)
@@ -48,6 +48,7 @@ class PiiRules:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
     cacheable: frozenset[str] = frozenset()
+    mask: MaskStyle = "stars"
     route_to: str | None = None
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
     """By model."""
@@ -143,6 +144,7 @@ class Rulebook:
             thresholds=section.thresholds,
             types=frozenset(section.types),
             cacheable=frozenset(section.cacheable),
+            mask=section.mask,
             route_to=section.route_to,
             allowances=trusted | allowances,
             otherwise=Allowance(everything=bool(allowances) or not asked),

@@ -51,7 +51,7 @@ TOP: Mapping[str, Speaker] = {
 }
 """The fields of all protocols in which the model is told something, and who says it where nobody is named."""
 
-_IDS = frozenset({"input_ids", "prompt_token_ids"})
+_IDS = frozenset({"input_ids"})
 _OTHER_MEDIA = frozenset(
     {"image_url", "video_url", "audio_url", "input_audio", "image", "audio", "video", "file_data"}
 )
@@ -144,7 +144,7 @@ def _fields(
         if name in _OTHER_MEDIA or (name == "data" and kind == "base64"):
             texts.unread.append(at)
         elif name == "input" and kind == "tool_use" and isinstance(each, dict):
-            texts.passages.append(Passage(json.dumps(each, ensure_ascii=False), speaker, at))
+            yield json.dumps(each, ensure_ascii=False), at, speaker
         elif name not in _NO_TEXT or isinstance(each, dict):  # a parameter may be called `id`
             yield each, at, speaker
 
@@ -161,4 +161,4 @@ def legible(text: str) -> str:
 
 
 def _holds_ids(value: list[Any], place: Place) -> bool:
-    return bool(value) and (place[-1] in _IDS or place[0] == "prompt") and isinstance(value[0], int)
+    return bool(value) and place[0] in ("input_ids", "prompt") and isinstance(value[0], int)

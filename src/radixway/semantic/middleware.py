@@ -141,11 +141,12 @@ def _cleared(wish: Wish, clearance: Clearance) -> Iterator[Wish]:
 
 
 async def _pass(request: Request, call_next: Next) -> Reply:
-    """A request that names its model: nothing is changed."""
+    """A request that names its model: nothing is changed here."""
     asked = request.model
     reply = await call_next(request)
-    if asked is not None:
-        note_on_reply(reply, Applied(asked, None, False, None, False))
+    answering = request.model if request.fallback is None else asked  # the guard may have seen to another
+    if answering is not None:
+        note_on_reply(reply, Applied(answering, None, False, None, False))
     return reply
 
 

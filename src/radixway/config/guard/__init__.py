@@ -3,7 +3,7 @@
 from radixway.config.guard.answers import AnswersSection
 from radixway.config.guard.audit import AuditSection
 from radixway.config.guard.jailbreak import JailbreakSection
-from radixway.config.guard.pii import OnError, PiiAction, PiiSection, PiiType
+from radixway.config.guard.pii import MaskStyle, OnError, PiiAction, PiiSection, PiiType
 from radixway.config.guard.section import (
     BlockReplySection,
     GuardPolicy,
@@ -19,6 +19,7 @@ __all__ = [
     "GuardPolicy",
     "GuardSection",
     "JailbreakSection",
+    "MaskStyle",
     "OnError",
     "PiiAction",
     "PiiSection",

@@ -13,6 +13,10 @@ PiiAction = Literal["report", "mask", "redact", "route", "block"]
 """`report`: note it and pass on. `mask`: the model sees stars. `redact`: the model sees placeholders, and the
 answer has the texts again. `route`: a model that may see it answers. `block`: nobody answers."""
 
+MaskStyle = Literal["stars", "same_length", "type"]
+"""`stars`: five, however long the text was. `same_length`: one for each character that is no space. `type`:
+`<EMAIL_ADDRESS>`."""
+
 OnError = Literal["allow", "block"]
 """What becomes of a request where the guard fails."""
 
@@ -31,6 +35,8 @@ class PiiSection(Section):
     no model has a policy. By default `block` where models have one, as published."""
     actions: dict[PiiType, PiiAction] = Field(default_factory=dict)
     """By type (`EMAIL_ADDRESS`), in place of `action`."""
+    mask: MaskStyle = "stars"
+    """What stands in place of what is masked."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
