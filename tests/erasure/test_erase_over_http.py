@@ -35,7 +35,7 @@ def sections(home: Path) -> dict[str, Any]:
         "semantic_cache": {"enabled": True},
         "encoders": {"backend": "numpy"},
         "trajectories": {"enabled": True, "sessions": {"path": str(home / "sessions.sqlite")}},
-        "guard": {"enabled": True, "audit": {"path": str(home / "audit")}},
+        "guard": {"audit": {"path": str(home / "audit")}},
     }
 
 
