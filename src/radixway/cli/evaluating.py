@@ -6,6 +6,7 @@ import typer
 
 from radixway.cli.evaluating_cache import cache
 from radixway.cli.evaluating_domain import domain
+from radixway.cli.evaluating_guard import guard_app
 from radixway.cli.evaluating_routing import routing
 from radixway.cli.evaluating_tools import tools
 
@@ -14,3 +15,4 @@ eval_app.command()(domain)
 eval_app.command()(cache)
 eval_app.command()(routing)
 eval_app.command()(tools)
+eval_app.add_typer(guard_app, name="guard")

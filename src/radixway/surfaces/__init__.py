@@ -7,12 +7,10 @@ from radixway.surfaces.agents import (
     AgentCalls,
     AgentExchange,
     AgentRoad,
-    ErasableSessions,
     SessionKeeper,
     count_routes,
     session_routes,
 )
-from radixway.surfaces.erasing import ErasableJournals, erasure_routes
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.gate import Gate
@@ -34,8 +32,6 @@ __all__ = [
     "AgentRoad",
     "ChatCompletions",
     "Completions",
-    "ErasableJournals",
-    "ErasableSessions",
     "Exchange",
     "Fleet",
     "Gate",
@@ -45,7 +41,6 @@ __all__ = [
     "admin_routes",
     "affinity_routes",
     "count_routes",
-    "erasure_routes",
     "fleet_routes",
     "model_routes",
     "selector_routes",

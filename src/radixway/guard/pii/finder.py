@@ -1,0 +1,230 @@
+"""Everything personal in a text: recognisers for what has a form, a head or a model for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, insort
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from radixway.encoders import Encoder, EncoderBusy, EncoderError, EncoderService, Encoding
+from radixway.encoders.classifiers import TokenReading, load_token_classifier
+from radixway.encoders.classifiers.on_use import ClassifierOnUse
+from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
+from radixway.guard.pii.labels import published_type
+from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
+from radixway.guard.pii.tagging import SOFT_TYPES
+from radixway.pipeline import GuardUnavailable, PersonalData
+
+THRESHOLD = 0.7
+"""Confidence from which the published figures count a finding."""
+
+_AT_ONCE = 100_000
+"""Characters that are read at once: their states are 120 MB. Longer texts are read part by part."""
+_INLINE = 20_000
+"""Characters of which patterns and head make so little work that the event loop may do it."""
+
+
+class SoftFinder(Protocol):
+    """Finds types that have no form."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """What can be found; empty where that is not known yet."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing will be found."""
+        ...
+
+    async def find(self, text: str) -> list[PersonalData]:
+        """In order. Raises EncoderError."""
+        ...
+
+
+class ShippedFinder:
+    """A `pipeline.PersonalDataFinder`. Belongs to one event loop; nothing is loaded before the first text."""
+
+    def __init__(
+        self,
+        encoders: EncoderService,
+        *,
+        model: Path | None = None,
+        mapping: Path | None = None,
+        head: Path = PII_HEAD,
+        threshold: float = THRESHOLD,
+    ) -> None:
+        """`model`: a token classifier's directory in place of `head`, `mapping` its labels' file."""
+        self.path = model or head
+        """What finds the types that have no form."""
+        self.threshold = threshold
+        self._soft: SoftFinder = (
+            HeadFinder(encoders, head) if model is None else ClassifierFinder(encoders, model, mapping)
+        )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `PersonalDataFinder`; those of the recognisers in any case."""
+        return tuple(dict.fromkeys((*self._soft.types, *STRUCTURED_TYPES)))
+
+    @property
+    def failure(self) -> str | None:
+        """Why only the recognisers could find anything."""
+        return self._soft.failure
+
+    async def find(self, text: str) -> Sequence[PersonalData]:
+        """See `PersonalDataFinder`. Raises EncoderBusy where too many texts wait."""
+        try:
+            soft = await self._soft.find(text)
+        except EncoderBusy:
+            raise
+        except EncoderError as error:
+            raise GuardUnavailable(str(error)) from error
+        if len(text) <= _INLINE:
+            structured = find_structured(text)
+        else:
+            structured = await asyncio.to_thread(find_structured, text)
+        return merge(structured, soft, text, self.threshold)
+
+
+class HeadFinder:
+    """The shipped head, over the encoder's pass that all readers share."""
+
+    types = SOFT_TYPES
+
+    def __init__(self, encoders: EncoderService, path: Path) -> None:
+        """The head is read with the first text."""
+        self._encoders = encoders
+        self._path = path
+        self._head: PiiHead | None = None
+        self.failure: str | None = None
+
+    async def find(self, text: str) -> list[PersonalData]:
+        """See `SoftFinder`."""
+        head = self._head or await self._load()
+        found: list[PersonalData] = []
+        for begin, end in _parts(text):
+            part = text if end - begin == len(text) else text[begin:end]
+            encoding = await self._encoders.encode(part, layers=LAYERS)
+            if len(part) <= _INLINE:
+                spans = head.find(part, encoding)
+            else:
+                spans = await self._encoders.run(partial(_search, head, part, encoding))
+            found += (replace(each, begin=each.begin + begin, end=each.end + begin) for each in spans)
+        return found
+
+    async def _load(self) -> PiiHead:
+        encoder = await self._encoders.ready()
+        try:
+            self._head = await asyncio.to_thread(PiiHead.load, self._path, encoder)
+        except EncoderError as error:
+            self.failure = str(error)
+            raise
+        return self._head
+
+
+class ClassifierFinder:
+    """A token classifier in transformers, its labels under the published names."""
+
+    def __init__(self, encoders: EncoderService, path: Path, mapping: Path | None = None) -> None:
+        """Loaded with the first text, in a thread of its own."""
+        self._classifier: ClassifierOnUse[TokenReading] = ClassifierOnUse(
+            encoders, path, load_token_classifier, mapping
+        )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """See `SoftFinder`."""
+        loaded = self._classifier.loaded
+        labels = () if loaded is None else loaded.labels
+        return tuple(dict.fromkeys(published_type(each) for each in labels if each not in ("O", "NO_PII")))
+
+    @property
+    def failure(self) -> str | None:
+        """See `SoftFinder`."""
+        return self._classifier.failure
+
+    async def find(self, text: str) -> list[PersonalData]:
+        """See `SoftFinder`."""
+        reading = await self._classifier.read(text)
+        return [
+            PersonalData(published_type(span.label), span.begin, span.end, span.confidence)
+            for span in reading.spans(0.0)
+        ]
+
+
+def _search(
+    head: PiiHead, text: str, encoding: Encoding, _: Encoder
+) -> Generator[None, None, list[PersonalData]]:
+    return head.steps(text, encoding)
+
+
+def merge(
+    structured: Sequence[PersonalData], soft: Sequence[PersonalData], text: str, threshold: float
+) -> list[PersonalData]:
+    """In order, none overlapping another. What has a form and is sure of it comes first, then the surer one.
+
+    Of a soft span that a sure structured one cuts, the longer rest stays: a name before an address of mail.
+    """
+    ranked = sorted(
+        structured, key=lambda each: (each.confidence >= threshold, each.confidence), reverse=True
+    )
+    sure = [each for each in ranked if each.confidence >= threshold]
+    others = sorted([*ranked[len(sure) :], *soft], key=_confidence, reverse=True)
+    return _without_overlap([*sure, *others], text)
+
+
+def _without_overlap(ranked: Sequence[PersonalData], text: str) -> list[PersonalData]:
+    """The earlier in `ranked` stays; O(n log n) comparisons, however many there are."""
+    kept: list[PersonalData] = []
+    for each in ranked:
+        rest: PersonalData | None = each
+        while rest is not None and (other := _overlapped(kept, rest)) is not None:
+            rest = _rest(rest, other, text) if rest.type in SOFT_TYPES else None
+        if rest is not None:
+            insort(kept, rest, key=_begin)
+    return kept
+
+
+def _overlapped(kept: list[PersonalData], span: PersonalData) -> PersonalData | None:
+    """Of spans in order, none overlapping another, one that overlaps `span`."""
+    after = bisect_left(kept, span.end, key=_begin)
+    before = kept[after - 1] if after else None
+    return before if before is not None and before.end > span.begin else None
+
+
+def _rest(span: PersonalData, other: PersonalData, text: str) -> PersonalData | None:
+    """The longer part of `span` that `other` leaves; None where it has no letter."""
+    before, after = (span.begin, min(span.end, other.begin)), (max(span.begin, other.end), span.end)
+    begin, end = max(before, after, key=lambda part: part[1] - part[0])
+    while begin < end and not text[begin].isalnum():
+        begin += 1
+    while begin < end and not text[end - 1].isalnum():
+        end -= 1
+    if not any(character.isalpha() for character in text[begin:end]):
+        return None
+    return replace(span, begin=begin, end=end)
+
+
+def _begin(found: PersonalData) -> int:
+    return found.begin
+
+
+def _confidence(found: PersonalData) -> float:
+    return found.confidence
+
+
+def _parts(text: str) -> Generator[tuple[int, int], None, None]:
+    """Of a long text, parts that end before a blank where there is one."""
+    begin = 0
+    while len(text) - begin > _AT_ONCE:
+        latest = begin + _AT_ONCE
+        blank = max(text.rfind("\n", latest - 2000, latest), text.rfind(" ", latest - 200, latest))
+        end = blank if blank > begin else latest
+        yield begin, end
+        begin = end
+    yield begin, len(text)

@@ -1,0 +1,170 @@
+"""The PII head: soft types of personal data, from an encoder's middle layers and what words look like."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import radixway.bundled
+from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
+from radixway.encoders.heads.head import Head
+from radixway.guard.pii.chinese import ChineseTagger, Script, has_chinese, script_of, split_units
+from radixway.guard.pii.network import Convolutions
+from radixway.guard.pii.tagging import TAGS, TaggedSpan, spans_of
+from radixway.guard.pii.words import FEATURES, Words, as_matrix, split_words, word_bits
+from radixway.pipeline import PersonalData
+
+PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
+"""The one that ships."""
+LAYERS = (2, 4, 6)
+"""Whose states are read: names are told apart early, what they mean late."""
+
+_PART = 1024
+"""Words read at a time; more would keep megabytes."""
+_HALO = 8
+"""Words on either side of a part that are read with it: as far as the convolutions see, twice."""
+
+_CHARACTERS = 4000
+"""Of Chinese, read at a time."""
+
+
+@dataclass(slots=True, frozen=True)
+class LatinTagger:
+    """Tags of words, for every script but Chinese."""
+
+    states: tuple[Floats, ...]
+    """By layer, [size, hidden]."""
+    features: Floats
+    """[features, hidden]"""
+    bias: Floats
+    """[hidden]"""
+    convolutions: Convolutions
+
+    @classmethod
+    def read(cls, head: Head) -> LatinTagger:
+        """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
+        states = tuple(head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in LAYERS)
+        features = head.arrays["latin_features"].astype(np.float32)
+        if len(features) != len(FEATURES):
+            raise EncoderError(f"the PII head knows {len(features)} features of words, not {len(FEATURES)}")
+        bias = head.arrays["latin_bias"].astype(np.float32)
+        return cls(states, features, bias, Convolutions.read(head.arrays, "latin"))
+
+    def likelihoods(self, text: str, encoding: Encoding, words: Words, begin: int, end: int) -> Floats:
+        """[end - begin, tags], of the words from `begin` to `end`."""
+        part = words.part(begin, end)
+        first = int(words.starts[begin])
+        last = int(words.starts[end]) if end < len(words) else encoding.tokens
+        read = np.zeros((last - first, len(self.bias)), np.float32)
+        for layer, weights in zip(LAYERS, self.states, strict=True):
+            read += encoding.states[layer][first:last] @ weights
+        seen = part.pooled(read) + as_matrix(word_bits(text, part, last - first)) @ self.features
+        return self.convolutions.likelihoods(np.maximum(seen + self.bias, 0))
+
+
+class PiiHead:
+    """Finds soft types. Safe to use from several threads."""
+
+    def __init__(self, head: Head) -> None:
+        """Raises EncoderError for a head that this version cannot read."""
+        if head.labels != TAGS:
+            raise EncoderError(f"the PII head has the tags {', '.join(head.labels)}, not {', '.join(TAGS)}")
+        try:
+            self._latin = LatinTagger.read(head)
+            self._chinese = ChineseTagger.read(head)
+        except KeyError as error:
+            raise EncoderError(f"the PII head has no {error}") from None
+
+    @classmethod
+    def load(cls, path: Path, encoder: Encoder) -> PiiHead:
+        """Raises EncoderError where the file is damaged or was trained with another encoder."""
+        head = Head.load(path, kind="pii")
+        head.check(encoder)
+        return cls(head)
+
+    def find(self, text: str, encoding: Encoding) -> list[PersonalData]:
+        """In order, none overlapping another; of any confidence. `encoding` has the states of `LAYERS`."""
+        steps = self.steps(text, encoding)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                found: list[PersonalData] = done.value
+                return found
+
+    def steps(self, text: str, encoding: Encoding) -> Generator[None, None, list[PersonalData]]:
+        """The same, pausing now and then, so that a long text lets others pass."""
+        script = script_of(text)
+        found: list[PersonalData] = []
+        if script is not Script.CHINESE_ALONE:
+            found += yield from self._latin_steps(text, encoding)
+        if script is not Script.LATIN:
+            found = [each for each in found if not has_chinese(text[each.begin : each.end])]
+            chinese = yield from self._chinese_steps(text)
+            if script is Script.MOSTLY_LATIN:
+                chinese = [each for each in chinese if has_chinese(text[each.begin : each.end])]
+            else:
+                found = [each for each in found if _has_letter(text[each.begin : each.end])]
+            found = _surest(found + chinese)
+        return found
+
+    def _latin_steps(self, text: str, encoding: Encoding) -> Generator[None, None, list[PersonalData]]:
+        words = split_words(text, encoding.offsets)
+        if not len(words):
+            return []
+        parts = []
+        for begin in range(0, len(words), _PART):
+            if begin:
+                yield
+            end = min(begin + _PART, len(words))
+            first, last = max(0, begin - _HALO), min(len(words), end + _HALO)
+            likely = self._latin.likelihoods(text, encoding, words, first, last)
+            parts.append(likely[begin - first : len(likely) - (last - end)])
+        begins, ends = words.begin.tolist(), words.end.tolist()
+        return [_found(span, begins, ends) for span in spans_of(np.concatenate(parts))]
+
+    def _chinese_steps(self, text: str) -> Generator[None, None, list[PersonalData]]:
+        found: list[PersonalData] = []
+        for begin, end in _lines(text):
+            if begin:
+                yield
+            units = split_units(text, begin, end)
+            if len(units):
+                spans = spans_of(self._chinese.likelihoods(units))
+                found += (_found(span, units.begin, units.end) for span in spans)
+        return found
+
+
+def _found(span: TaggedSpan, begins: list[int], ends: list[int]) -> PersonalData:
+    return PersonalData(span.type, begins[span.begin], ends[span.end - 1], span.confidence)
+
+
+def _surest(found: list[PersonalData]) -> list[PersonalData]:
+    """In order; of two that overlap the surer one. Those of one tagger never do."""
+    kept: list[PersonalData] = []
+    for each in sorted(found, key=lambda each: each.begin):
+        if kept and kept[-1].end > each.begin:
+            if kept[-1].confidence < each.confidence:
+                kept[-1] = each
+        else:
+            kept.append(each)
+    return kept
+
+
+def _has_letter(text: str) -> bool:
+    return any(character.isalpha() for character in text)
+
+
+def _lines(text: str) -> Generator[tuple[int, int], None, None]:
+    """Parts of a few thousand characters that end at a line's end or a sentence's, where there is one."""
+    begin = 0
+    while len(text) - begin > _CHARACTERS:
+        latest = begin + _CHARACTERS
+        ends = (text.rfind(mark, begin + 1, latest) for mark in "\n。 ")
+        end = next((found + 1 for found in ends if found > begin), latest)
+        yield begin, end
+        begin = end
+    yield begin, len(text)

@@ -1,0 +1,184 @@
+"""A text's word pieces as words, and what can be seen of a word without reading the others.
+
+MiniLM reads lower case and nothing else of a word's form: whether it is written large, has digits, stands at
+the beginning of a line, or is known as a name, must be told to the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radixway.encoders.encoding import Floats, Ints
+from radixway.guard.pii.gazetteers import Gazetteer, entries, kinds
+
+_SHAPES = ("capitalised", "upper", "initial", "lower", "mixed", "number", "alphanumeric")
+_DIGITS = ("1 digit", "2 digits", "3 digits", "4 digits", "5 digits", "more digits")
+_MARKS = (".", ",", "'", "-", "/", ":", "@", "#", "(", ")", '"', "&", "other mark")
+_PLACES = ("space before", "line before", "line after", "sentence before")
+_LENGTHS = ("short", "longer", "long")
+_PIECES = ("2 pieces", "more pieces")
+_TEXTS = ("text has no capitals", "text is upper case")
+_KNOWN = (
+    *("first name", "surname", "place", "place of several words", "nrp", "eponym"),
+    *("month", "weekday", "street", "flat", "company", "honorific", "state", "age", "time"),
+)
+FEATURES = (*_SHAPES, *_DIGITS, *_MARKS, *_PLACES, *_LENGTHS, *_PIECES, *_TEXTS, *_KNOWN)
+"""Each is there or not, in the order of the bits."""
+
+BIT = {name: 1 << at for at, name in enumerate(FEATURES)}
+GAZETTEER_BITS = sum(BIT[name] for name in _KNOWN[:5])
+"""What lists of names and places say: training leaves it out at times, since no list is complete."""
+
+_MARK_BITS = {mark: BIT[mark] for mark in _MARKS[:-1]} | {
+    "’": BIT["'"],
+    "‘": BIT["'"],
+    "–": BIT["-"],
+    "“": BIT['"'],
+    "”": BIT['"'],
+}
+_DIGIT_BITS = [0, *(BIT[name] for name in _DIGITS)]
+_SENTENCE_ENDS = frozenset(".!?:;\n。！？")
+
+
+@dataclass(slots=True, frozen=True)
+class Words:
+    """A text's words, in order."""
+
+    starts: NDArray[np.int64]
+    """[words]: each one's first piece."""
+    begin: Ints
+    """[words], in characters."""
+    end: Ints
+    """[words]"""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def part(self, begin: int, end: int) -> Words:
+        """The words from `begin` to `end`; pieces are counted from the first one's."""
+        starts = self.starts[begin:end]
+        return Words(starts - starts[0], self.begin[begin:end], self.end[begin:end])
+
+    def pooled(self, states: Floats) -> Floats:
+        """[words, …]: the mean over each word's pieces, of [pieces, …]."""
+        counts = np.diff(self.starts, append=len(states)).astype(np.float32)
+        pooled: Floats = np.add.reduceat(states, self.starts, axis=0, dtype=np.float32)
+        pooled /= counts[:, None]
+        return pooled
+
+
+def split_words(text: str, offsets: Ints) -> Words:
+    """Letters and digits that follow without a gap are one word; a Chinese character is one alone."""
+    if not len(offsets):
+        nothing = np.zeros(0, np.int32)
+        return Words(np.zeros(0, np.int64), nothing, nothing)
+    begins, ends = offsets[:, 0], offsets[:, 1]
+    new = np.ones(len(offsets), bool)
+    for at in (np.flatnonzero(begins[1:] == ends[:-1]) + 1).tolist():
+        before, after = text[begins[at] - 1], text[begins[at]]
+        new[at] = not (_in_word(before) and _in_word(after))
+    starts = np.flatnonzero(new)
+    return Words(starts, begins[starts], ends[np.append(starts[1:], len(offsets)) - 1])
+
+
+def word_bits(text: str, words: Words, pieces: int) -> NDArray[np.int64]:
+    """[words]: the sum of each one's `FEATURES`. `pieces`: how many word pieces the text has."""
+    known = gazetteer()
+    spans = list(zip(words.begin.tolist(), words.end.tolist(), strict=True))
+    counts = np.diff(words.starts, append=pieces).tolist()
+    lowered: list[str] = []
+    bits: list[int] = []
+    last_end, after_sentence = 0, True
+    for (begin, end), count in zip(spans, counts, strict=True):
+        word = text[begin:end]
+        low = word.lower()
+        found = _shape(word) | known.bits.get(low, 0)
+        if count > 1:
+            found |= BIT["2 pieces"] if count == 2 else BIT["more pieces"]
+        gap = text[last_end:begin] if bits else "\n"
+        if gap:
+            found |= BIT["space before"]
+            if "\n" in gap:
+                found |= BIT["line before"]
+                if bits:
+                    bits[-1] |= BIT["line after"]
+        if after_sentence:
+            found |= BIT["sentence before"]
+        after_sentence = word in _SENTENCE_ENDS
+        bits.append(found)
+        lowered.append(low)
+        last_end = end
+    _mark_phrases(lowered, bits, known)
+    return np.array(bits, np.int64) | _of_the_whole(text[spans[0][0] : last_end])
+
+
+def as_matrix(bits: NDArray[np.int64]) -> Floats:
+    """[words, features]"""
+    matrix: Floats = ((bits[:, None] >> _SHIFTS) & 1).astype(np.float32)
+    return matrix
+
+
+@cache
+def gazetteer() -> Gazetteer:
+    """Everything that words are looked up in; read with the first text."""
+    lists = {
+        BIT["first name"]: entries("first_names"),
+        BIT["surname"]: entries("last_names"),
+        BIT["place"]: entries("places"),
+        BIT["nrp"]: _with_plurals(),
+        BIT["eponym"]: entries("eponyms"),
+    }
+    lists |= {BIT[name]: iter(words) for name, words in kinds("en")}
+    return Gazetteer.of(lists)
+
+
+_SHIFTS = np.arange(len(FEATURES), dtype=np.int64)
+
+
+def _with_plurals() -> Iterator[str]:
+    for entry in entries("nrp"):
+        yield entry
+        if entry.isascii():
+            yield entry + "s"
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() and not "\u2e80" <= character <= "\u9fff"
+
+
+def _shape(word: str) -> int:
+    if word.isdigit():
+        return BIT["number"] | _DIGIT_BITS[min(len(word), 6)]
+    if not word or not word[0].isalnum():
+        return _MARK_BITS.get(word, BIT["other mark"])
+    length = BIT["short"] if len(word) < 3 else BIT["longer"] if len(word) < 7 else BIT["long"]
+    if word.islower():
+        return length | BIT["lower"]
+    if not word.isalpha():
+        return length | BIT["alphanumeric"]
+    if word.isupper():
+        return length | (BIT["initial"] if len(word) == 1 else BIT["upper"])
+    if word[0].isupper() and word[1:].islower():
+        return length | BIT["capitalised"]
+    return length | BIT["mixed"]
+
+
+def _mark_phrases(lowered: list[str], bits: list[int], known: Gazetteer) -> None:
+    for at, low in enumerate(lowered):
+        for rest, bit in known.phrases.get(low, ()):
+            if tuple(lowered[at + 1 : at + 1 + len(rest)]) == rest:
+                marked = BIT["place of several words"] if bit == BIT["place"] else bit
+                for each in range(at, at + 1 + len(rest)):
+                    bits[each] |= marked
+                break
+
+
+def _of_the_whole(text: str) -> int:
+    if text == text.lower():
+        return BIT["text has no capitals"]
+    return BIT["text is upper case"] if text == text.upper() else 0

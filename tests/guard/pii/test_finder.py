@@ -1,0 +1,83 @@
+import asyncio
+
+import pytest
+
+from radixway.encoders import EncoderService
+from radixway.guard.pii.finder import ShippedFinder, merge
+from radixway.guard.pii.labels import published_type
+from radixway.pipeline import GuardUnavailable, PersonalData
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+async def encoders(one_encoder):
+    service = EncoderService(lambda: one_encoder)
+    yield service
+    await service.aclose()
+
+
+async def test_what_has_a_form_and_what_has_none_are_found_together(encoders):
+    text = "I'm Maria Lopez, mail me at maria.lopez@example.com"
+    found = await ShippedFinder(encoders).find(text)
+    assert [(each.type, text[each.begin : each.end]) for each in found] == [
+        ("PERSON", "Maria Lopez"),
+        ("EMAIL_ADDRESS", "maria.lopez@example.com"),
+    ]
+
+
+async def test_types_of_both_kinds_are_told_before_anything_is_loaded(encoders):
+    assert {"PERSON", "STREET_ADDRESS", "EMAIL_ADDRESS", "CREDIT_CARD"} <= set(ShippedFinder(encoders).types)
+
+
+async def test_a_missing_head_makes_the_guard_unavailable(encoders, tmp_path):
+    finder = ShippedFinder(encoders, head=tmp_path / "none.npz")
+    with pytest.raises(GuardUnavailable, match="none.npz"):
+        await finder.find("anything")
+    assert "none.npz" in finder.failure
+
+
+async def test_a_missing_classifier_makes_the_guard_unavailable(encoders, tmp_path):
+    with pytest.raises(GuardUnavailable, match="nowhere"):
+        await ShippedFinder(encoders, model=tmp_path / "nowhere").find("anything")
+
+
+async def test_two_texts_at_once_are_both_searched(encoders):
+    finder = ShippedFinder(encoders)
+    first, second = await asyncio.gather(finder.find("I am Anna Kowalska"), finder.find("nothing in it"))
+    assert [each.type for each in first] == ["PERSON"]
+    assert second == []
+
+
+def spans(*told):
+    return [PersonalData(*each) for each in told]
+
+
+async def test_a_sure_form_beats_the_head_where_they_overlap():
+    merged = merge(spans(("IBAN_CODE", 5, 27, 0.95)), spans(("STREET_ADDRESS", 5, 20, 0.99)), "x" * 40, 0.7)
+    assert merged == spans(("IBAN_CODE", 5, 27, 0.95))
+
+
+async def test_an_unsure_form_gives_way_to_a_sure_head():
+    merged = merge(spans(("PHONE_NUMBER", 3, 8, 0.4)), spans(("DATE_TIME", 0, 10, 0.9)), "x" * 40, 0.7)
+    assert merged == spans(("DATE_TIME", 0, 10, 0.9))
+
+
+async def test_of_a_name_that_runs_into_a_form_the_rest_stays():
+    text = "John Smith john@example.com"
+    merged = merge(spans(("EMAIL_ADDRESS", 11, 27, 0.99)), spans(("PERSON", 0, 15, 0.9)), text, 0.7)
+    assert merged == spans(("PERSON", 0, 10, 0.9), ("EMAIL_ADDRESS", 11, 27, 0.99))
+
+
+@pytest.mark.parametrize(
+    ("label", "published"),
+    [
+        ("B-PER", "PERSON"),
+        ("GIVENNAME", "PERSON"),
+        ("org", "ORGANIZATION"),
+        ("I-STREET", "STREET_ADDRESS"),
+        ("X", "X"),
+    ],
+)
+async def test_labels_are_folded_to_the_published_types(label, published):
+    assert published_type(label) == published

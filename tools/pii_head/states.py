@@ -1,0 +1,69 @@
+"""What the encoder makes of many texts' words, kept in files: reading them takes longer than all the rest."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radixway.encoders import Encoder
+from radixway.guard.pii.head import LAYERS
+from radixway.guard.pii.words import Words, split_words, word_bits
+
+_SAY_EVERY = 5000
+
+
+class WordStates:
+    """By text: its words, the means of their pieces' states, side by side, and their features."""
+
+    def __init__(self, encoder: Encoder, folder: Path) -> None:
+        """`folder` keeps what was read with this encoder."""
+        self._encoder = encoder
+        self._states = folder / f"{encoder.id}.f16"
+        self._index_file = folder / f"{encoder.id}.json"
+        self._width = encoder.size * len(LAYERS)
+        folder.mkdir(parents=True, exist_ok=True)
+        known = json.loads(self._index_file.read_text()) if self._index_file.is_file() else {}
+        self._index: dict[str, tuple[int, list[list[int]], int]] = known
+        self._rows = sum(len(words) for _, words, _ in self._index.values())
+
+    def read(self, texts: list[str]) -> None:
+        """Reads what is not known yet."""
+        missing = [text for text in dict.fromkeys(texts) if _key(text) not in self._index]
+        with self._states.open("r+b" if self._states.exists() else "w+b") as file:
+            file.seek(self._rows * self._width * 2)
+            for done, text in enumerate(missing, start=1):
+                encoding = self._encoder.encode([text], layers=LAYERS)[0]
+                words = split_words(text, encoding.offsets)
+                if len(words):
+                    side_by_side = np.concatenate([encoding.states[layer] for layer in LAYERS], axis=1)
+                    file.write(words.pooled(side_by_side).astype(np.float16).tobytes())
+                table = np.stack([words.starts, words.begin, words.end], axis=1).tolist()
+                self._index[_key(text)] = (self._rows, table, encoding.tokens)
+                self._rows += len(table)
+                if done % _SAY_EVERY == 0:
+                    print(f"read {done} of {len(missing)}", file=sys.stderr, flush=True)
+        if missing:
+            self._index_file.write_text(json.dumps(self._index))
+        self._file = np.memmap(self._states, np.float16, "r", shape=(self._rows, self._width))
+
+    def words(self, text: str) -> Words:
+        """Of a text that was read."""
+        _, table, _ = self._index[_key(text)]
+        columns = np.array(table, np.int64).reshape(-1, 3)
+        return Words(columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2].astype(np.int32))
+
+    def bits(self, text: str) -> NDArray[np.int64]:
+        """[words]"""
+        return word_bits(text, self.words(text), self._index[_key(text)][2])
+
+    def of(self, text: str) -> NDArray[np.float16]:
+        """[words, layers · size]"""
+        start, table, _ = self._index[_key(text)]
+        return self._file[start : start + len(table)]
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]

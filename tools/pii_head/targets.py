@@ -1,0 +1,36 @@
+"""Rows to what a tagger is taught: of every word the tags that it may have."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pii_head.rows import Row
+from radixway.guard.pii.tagging import SOFT_TYPES, TAGS
+from radixway.guard.pii.words import Words
+
+ANYTHING = (1 << len(TAGS)) - 1
+"""Nothing is known, nothing is learnt."""
+
+
+def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
+    """[words]: bits of the tags that each may have.
+
+    A corpus in which nobody looked for dates says of a word without a label that it is nothing, or a date; a
+    word of which a span covers a part only teaches nothing.
+    """
+    outside = 1
+    for at, name in enumerate(SOFT_TYPES):
+        if name not in row.annotated:
+            outside |= 0b11 << (2 * at + 1)
+    allowed = np.full(len(words), outside, np.int64)
+    for span in row.spans:
+        inside = np.flatnonzero((words.end > span.begin) & (words.begin < span.end))
+        if not len(inside):
+            continue
+        begin_tag = 2 * SOFT_TYPES.index(span.type) + 1
+        allowed[inside] = 1 << (begin_tag + 1)
+        allowed[inside[0]] = 1 << begin_tag
+        cut = inside[(words.begin[inside] < span.begin) | (words.end[inside] > span.end)]
+        allowed[cut] = ANYTHING
+    for begin, end in row.unknown:
+        allowed[(words.end > begin) & (words.begin < end)] = ANYTHING
+    return allowed

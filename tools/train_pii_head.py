@@ -1,0 +1,130 @@
+"""Trains the PII head that ships with Radixway, and says how good it is.
+
+    python tools/train_pii_head.py train [--data ../shared/data/semantic] [--out FILE] [--only latin|han]
+    python tools/train_pii_head.py evaluate [--head FILE] [--json FILE]
+    python tools/train_pii_head.py gazetteers
+
+Needs radixway[training,engine], for `train` and `evaluate` the labelled data that docs/guard.md names; one
+core, some minutes to read all texts (what the encoder made of them is kept in --cache) and as long to train. A
+fifth of the templates and of the texts, and one file of tweets, are never trained on: `evaluate` reads these.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pii_head.chinese import fit_chinese
+from pii_head.corpora import chinese_training, held_out, training
+from pii_head.fit import Array, Choices
+from pii_head.gazetteers import write as write_gazetteers
+from pii_head.latin import fit_latin
+from pii_head.rows import Row
+from pii_head.states import WordStates
+from radixway.config import EncodersSection
+from radixway.encoders import Encoder, load_encoder
+from radixway.encoders.heads import Head
+from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, evaluate_pii
+from radixway.guard.pii.gazetteers import FOLDER
+from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
+from radixway.guard.pii.tagging import TAGS
+from radixway.pipeline import PersonalData
+
+
+def main() -> None:
+    options = _options()
+    if options.command == "gazetteers":
+        write_gazetteers(FOLDER)
+        return
+    encoder = load_encoder(EncodersSection(backend=options.backend))
+    if options.command == "train":
+        train(options.data, options.cache, options.out, encoder, options.only)
+        return
+    figures = evaluate(options.data, options.head, encoder, options.threshold)
+    for name, each in figures.items():
+        print_figures(name, each)
+    if options.json:
+        options.json.write_text(json.dumps({k: dataclasses.asdict(v) for k, v in figures.items()}, indent=1))
+
+
+def train(data: Path, cache: Path, out: Path, encoder: Encoder, only: str | None) -> None:
+    """All rows that are not held out, into one file; with `only`, the other tagger stays as it is in it."""
+    arrays: dict[str, Array] = {}
+    if only:
+        kept = Head.load(out, kind="pii")
+        kept.check(encoder)
+        arrays |= {name: array for name, array in kept.arrays.items() if not name.startswith(only)}
+    rows, chinese = training(data), chinese_training(data)
+    told = ", ".join(
+        f"{source} {count}" for source, count in sorted(Counter(row.source for row in rows + chinese).items())
+    )
+    print(told, flush=True)
+    if only != "latin":
+        arrays |= fit_chinese(chinese, Choices(epochs=5))
+    if only != "han":
+        arrays |= fit_latin(rows, WordStates(encoder, cache), Choices())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    Head(
+        kind="pii",
+        labels=TAGS,
+        encoder=encoder.id,
+        weights=encoder.weights,
+        data=f"rows per source: {told}; sources and licences are in NOTICE",
+        arrays=arrays,
+    ).save(out)
+
+
+def evaluate(data: Path, path: Path, encoder: Encoder, threshold: float) -> dict[str, SetFigures]:
+    """Figures per held-out set, by the code that runs in the gateway."""
+    head = PiiHead.load(path, encoder)
+
+    async def find(text: str) -> Sequence[PersonalData]:
+        return head.find(text, encoder.encode([text], layers=LAYERS)[0])
+
+    rows = [labelled(row) for row in held_out(data)]
+    return asyncio.run(evaluate_pii(find, rows, threshold))
+
+
+def labelled(row: Row) -> LabelledText:
+    """As the evaluation reads it."""
+    spans = tuple(Labelled(span.type, span.begin, span.end) for span in row.spans)
+    return LabelledText(row.text, spans, row.source, True if row.source.startswith("free/") else None)
+
+
+def print_figures(name: str, figures: SetFigures) -> None:
+    """One set's figures as text."""
+    total = figures.overall()
+    print(f"{name}: {figures.rows} rows, overlap F1 {total.overlap_f1:.3f}, exact F1 {total.exact_f1:.3f}")
+    for kind, counts in sorted(figures.types.items()):
+        print(
+            f"  {kind:15} {counts.labelled:5} overlap F1 {counts.overlap_f1:.3f}"
+            f" (P {counts.precision:.3f}, R {counts.recall:.3f}), exact F1 {counts.exact_f1:.3f}"
+        )
+    if figures.free:
+        told = ", ".join(f"{kind} {figures.share_flagged(kind):.2%}" for kind in sorted(figures.flagged))
+        print(f"  of {figures.free} rows without personal data flagged: {told or 'none'}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=["train", "evaluate", "gazetteers"])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
+    parser.add_argument("--cache", type=Path, default=Path("build/pii_states"))
+    parser.add_argument(
+        "--only", choices=["latin", "han"], help="train one tagger, keep the file's other one"
+    )
+    parser.add_argument("--backend", default="int8", choices=["int8", "fp32", "numpy"])
+    parser.add_argument("--out", type=Path, default=PII_HEAD)
+    parser.add_argument("--head", type=Path, default=PII_HEAD)
+    parser.add_argument("--threshold", type=float, default=0.7)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
