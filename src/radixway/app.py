@@ -13,11 +13,21 @@ from fastapi import Response as HttpResponse
 from starlette.exceptions import HTTPException
 
 from radixway import __version__
-from radixway.config import Config, ConfigError
+from radixway.config import Config, ConfigError, radixway_home
+from radixway.erasure import Erasure, PendingErasures
 from radixway.guard.audit import build_audit
-from radixway.pipeline import AbortedRequests, InHand, Middleware, Pipeline, Services, load_middlewares
+from radixway.pipeline import (
+    AbortedRequests,
+    Erasable,
+    InHand,
+    Middleware,
+    Pipeline,
+    Services,
+    load_middlewares,
+)
 from radixway.routing import (
     BreakerState,
+    ErasablePrompts,
     HealthMonitor,
     KvEventsState,
     ModelTokenizers,
@@ -39,6 +49,8 @@ from radixway.surfaces import (
     AgentRoad,
     ChatCompletions,
     Completions,
+    ErasableJournals,
+    ErasableSessions,
     Exchange,
     Fleet,
     Gate,
@@ -48,6 +60,7 @@ from radixway.surfaces import (
     admin_routes,
     affinity_routes,
     count_routes,
+    erasure_routes,
     fleet_routes,
     model_routes,
     selector_routes,
@@ -258,6 +271,13 @@ class Gateway:
             reports["tenants"] = tenants.describe
         if self.audit is not None:
             reports["audit"] = self.audit.describe
+        erasure = Erasure(
+            self._erasables(selector),
+            PendingErasures(radixway_home() / "erasures"),
+            note=None if self.audit is None else self.audit.log.note,
+        )
+        reports["erasure"] = erasure.describe
+        self._rest.include_router(erasure_routes(erasure, access))
         self._rest.include_router(
             admin_routes(
                 self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
@@ -302,6 +322,7 @@ class Gateway:
                 sync.running() if sync is not None else nullcontext(),
                 tenants.running() if tenants is not None else nullcontext(),
                 reading.running(),
+                erasure.running(),
                 self._open_to_envoy(),
             ):
                 yield
@@ -329,6 +350,26 @@ class Gateway:
         self.envoy_door = door = open_door(config, self, HOT_PATHS, self._via.value)
         async with door.running():
             yield
+
+    def _erasables(self, selector: Selector) -> list[Erasable]:
+        """What keeps something of people."""
+        journals = ErasableJournals(self.journals)
+        rooms: list[Erasable] = [ErasableSessions(self.sessions)]
+        if self.cache is not None:
+            from radixway.semantic_cache import ErasableCache
+
+            tenancies = {} if self.tenants is None else self.tenants.tenancies
+
+            def namespace_of(tenant: str) -> str:
+                known = tenancies.get(tenant)
+                return tenant if known is None else known.cache_namespace or tenant
+
+            rooms.append(ErasableCache(self.cache, namespace_of, journals.entry_of))
+        if self.recorder is not None:
+            rooms.append(self.recorder.tries.owners)
+        if self.audit is not None:
+            rooms.append(self.audit)
+        return [*rooms, ErasablePrompts(selector, self.tokenizers.cache), journals]
 
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""

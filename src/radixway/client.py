@@ -73,6 +73,23 @@ class Usage(msgspec.Struct, rename={"first": "from", "last": "to"}):
     limits: list[dict[str, Any]] = []
 
 
+class ErasedRoom(msgspec.Struct):
+    """What became of one room's part."""
+
+    status: str
+    entries: int
+    why: str | None = None
+
+
+class Erased(msgspec.Struct):
+    """The answer of `/admin/erase`."""
+
+    erasure: str
+    receipt: str
+    complete: bool
+    rooms: dict[str, ErasedRoom]
+
+
 async def call(
     url: str,
     method: str,

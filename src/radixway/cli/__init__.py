@@ -12,6 +12,7 @@ from radixway.cli.asking import ask
 from radixway.cli.auditing import audit_app
 from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
+from radixway.cli.erasing import erase
 from radixway.cli.evaluating import eval_app
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
@@ -46,7 +47,7 @@ rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=Tru
 app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
-_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, usage, version)
+_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, usage, erase, version)
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
 for command in _OTHERS:

@@ -2,6 +2,7 @@
 
 from radixway.pipeline.aborts import AbortedRequests, RunningRequest
 from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
+from radixway.pipeline.erasing import CannotErase, Erasable, Subject
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -44,9 +45,11 @@ __all__ = [
     "Attack",
     "AttackJudge",
     "BadRequest",
+    "CannotErase",
     "Chunks",
     "Clearance",
     "DeadlineExceeded",
+    "Erasable",
     "FailureReason",
     "Forbidden",
     "GatewayError",
@@ -72,6 +75,7 @@ __all__ = [
     "RunningRequest",
     "Services",
     "StreamBroken",
+    "Subject",
     "Tenancy",
     "TokenizerOf",
     "Unauthorized",

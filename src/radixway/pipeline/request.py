@@ -77,6 +77,8 @@ class Request:
     """What follows from that; None where no tenants are configured."""
     user: str | None = None
     """Who of the tenant asks, where the gateway knows it better than the body."""
+    said_user: str | None = None
+    """Who asks by the body's own word."""
     cache_control: str | None = None
     """What the client says of kept answers: `cache-control` and `x-vsr-cache-control`."""
     uncacheable: str | None = None
@@ -106,6 +108,11 @@ class Request:
     def cache_namespace(self) -> str:
         """Whose kept answers it may be given."""
         return self.tenant if self.tenancy is None else self.tenancy.cache_namespace or self.tenant
+
+    @property
+    def asker(self) -> str | None:
+        """Who asks, as far as anybody says."""
+        return self.user or self.said_user
 
     @property
     def body(self) -> dict[str, Any]:

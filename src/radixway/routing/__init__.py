@@ -3,6 +3,7 @@
 from radixway.routing.block_index import BlockIndex, Matches, Tier
 from radixway.routing.breaker import Breaker, BreakerState
 from radixway.routing.breakers import Breakers
+from radixway.routing.erasing import ErasablePrompts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
@@ -28,6 +29,7 @@ __all__ = [
     "BreakerState",
     "Breakers",
     "Choice",
+    "ErasablePrompts",
     "Findings",
     "HealthMonitor",
     "Hedging",

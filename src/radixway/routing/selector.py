@@ -111,6 +111,10 @@ class Selector:
         policies = (self._default, *self._by_model.values())
         return sum(policy.finish(session) for policy in policies) > 0
 
+    def forget_texts(self) -> int:
+        """Let go of all prompts' texts; how many stretches of them there were."""
+        return sum(policy.forget_texts() for policy in (self._default, *self._by_model.values()))
+
     def policy(self, model: str | None) -> Policy:
         """The policy for requests that ask for `model`."""
         return self._by_model.get(model, self._default)

@@ -41,6 +41,13 @@ class TokenCache:
             _, oldest = self._entries.popitem(last=False)
             self.size_bytes -= len(oldest) + _ENTRY_BYTES
 
+    def clear(self) -> int:
+        """Forget all; how many entries there were."""
+        count = len(self._entries)
+        self._entries.clear()
+        self.size_bytes = 0
+        return count
+
     def check(self) -> None:
         """Recompute the account. Raises AssertionError in words."""
         size = sum(len(packed) + _ENTRY_BYTES for packed in self._entries.values())

@@ -112,7 +112,7 @@ class StoreWithFallback:
         """See `Store`. What the store could not be told is made good later; see `pending_removals`."""
         here = await self.memory.remove(which)
         answered, there = await self._ask(lambda: self.store.remove(which))
-        if not answered:
+        if not answered and which not in self._pending:
             self._pending = [Filter()] if len(self._pending) >= _MOST_PENDING else [*self._pending, which]
         return max(here, there or 0)
 

@@ -168,12 +168,13 @@ class SemanticCache:
                 if request.fallback is not None:
                     raise NotKept("fallback")
                 answer = self._answer_of(request, status, body)
-                await self.cache.keep(question, answer, found.vector if found else None, allowed)
+                vector = found.vector if found else None
+                entry = await self.cache.keep(question, answer, vector, allowed)
             except NotKept as reason:
                 self._counts.not_kept(str(reason))
                 request.journal.add("semantic_cache_keep", kept=False, reason=str(reason))
             else:
-                request.journal.add("semantic_cache_keep", kept=True)
+                request.journal.add("semantic_cache_keep", kept=True, entry=entry.id)
 
         task = asyncio.get_running_loop().create_task(keep())
         self._keeping.add(task)

@@ -57,7 +57,7 @@ class CacheRoom:
             with suppress(asyncio.CancelledError):
                 await warming
             await self.middleware.settle()
-            await self._save()
+            await self.save()
             await self.cache.store.close()
 
     async def warm_up(self, known: list[Known]) -> int:
@@ -95,10 +95,13 @@ class CacheRoom:
             "counts": counts,
         }
 
-    async def _save(self) -> None:
+    async def save(self) -> str | None:
+        """Write what is in memory to its file, if it has one; what was wrong with that."""
         if self._config.persist is None:
-            return
+            return None
         try:
             await asyncio.to_thread(save, iter(list(self.memory)), self._config.persist)
         except OSError as error:
             log.warning("semantic cache: it could not be saved: %s", error)
+            return str(error)
+        return None

@@ -7,10 +7,12 @@ from radixway.surfaces.agents import (
     AgentCalls,
     AgentExchange,
     AgentRoad,
+    ErasableSessions,
     SessionKeeper,
     count_routes,
     session_routes,
 )
+from radixway.surfaces.erasing import ErasableJournals, erasure_routes
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.gate import Gate
@@ -32,6 +34,8 @@ __all__ = [
     "AgentRoad",
     "ChatCompletions",
     "Completions",
+    "ErasableJournals",
+    "ErasableSessions",
     "Exchange",
     "Fleet",
     "Gate",
@@ -41,6 +45,7 @@ __all__ = [
     "admin_routes",
     "affinity_routes",
     "count_routes",
+    "erasure_routes",
     "fleet_routes",
     "model_routes",
     "selector_routes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Meta
 
@@ -50,6 +50,8 @@ CARRIER = "radixway.carrier"
 _LONGEST_NOTE = 500
 """Characters of an error's message that its journal keeps."""
 
+_LONGEST_USER = 256
+
 _LAST_WORDS_S = 5.0
 """How long a client may take to read that its request failed."""
 
@@ -67,6 +69,13 @@ class Asked(NamedTuple):
     min_weight_version: str | int | None = None
     rids: tuple[str, ...] = ()
     """What the body calls the request."""
+    user: str | None = None
+    """Who asks, by the body's word."""
+
+
+def named_user(*said: Any) -> str | None:
+    """Who asks, of the fields in which protocols say so; what is no name is passed over."""
+    return next((name for name in said if isinstance(name, str) and 0 < len(name) <= _LONGEST_USER), None)
 
 
 class Surface(Protocol):
@@ -162,9 +171,12 @@ class Exchange:
         self._via.check(scope)
         raw = await read_body(scope, receive, self._max_body_bytes)
         trusted = self._callers.any and self._callers.introduce(request, scope)
+        request.journal.tenant, request.journal.user = request.tenant, request.user
         asked = self._surface.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
+        request.said_user = asked.user
+        request.journal.user = request.asker
         request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
         if priority is not None:
             request.priority = priority

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority
+from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority, named_user
 from radixway.web import BadBody, read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
@@ -32,6 +32,8 @@ class _Sampling(msgspec.Struct, kw_only=True):
     seed: int | None = None
     priority: Priority = None
     ttft_slo_ms: Milliseconds = None
+    user: Any = None
+    safety_identifier: Any = None
 
 
 class _ChatBody(_Sampling, kw_only=True):
@@ -55,7 +57,8 @@ class _OpenAISurface:
         if body.stream_options is not None and not body.stream:
             message = "stream_options is for streams only: give stream: true, or leave it out"
             raise BadBody(message, param="stream_options", code="invalid_value")
-        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms)
+        user = named_user(body.user, body.safety_identifier)
+        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms, user=user)
 
 
 class ChatCompletions(_OpenAISurface):

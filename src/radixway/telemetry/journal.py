@@ -7,6 +7,7 @@ it, and nothing else is written for them.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter, time
 from typing import Any, Protocol
 
@@ -22,12 +23,16 @@ class Explains(Protocol):
 class Journal:
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
 
-    __slots__ = ("_origin", "began_at", "entries", "request_id")
+    __slots__ = ("_origin", "began_at", "entries", "request_id", "session", "tenant", "user")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.began_at = time()
         self._origin = perf_counter()
+        self.tenant: str | None = None
+        """Whose request it was, like the next two: so that it is found when they are to be forgotten."""
+        self.user: str | None = None
+        self.session: str | None = None
         self.entries: list[tuple[str, float, dict[str, Any] | Explains]] = []
 
     def add(self, step: str, decision: Explains | None = None, **fields: Any) -> None:
@@ -73,6 +78,15 @@ class JournalBook:
             oldest = self._order.popleft()
             if self._by_id.get(oldest.request_id) is oldest:
                 del self._by_id[oldest.request_id]
+
+    def forget(self, which: Callable[[Journal], bool]) -> int:
+        """Forget journals, those that a newer one of the same id hides too; how many there were."""
+        gone = [journal for journal in self._order if which(journal)]
+        for journal in gone:
+            if self._by_id.get(journal.request_id) is journal:
+                del self._by_id[journal.request_id]
+        self._order = deque(journal for journal in self._order if not which(journal))
+        return len(gone)
 
     def find(self, request_id: str) -> Journal | None:
         """The newest journal of that id, if it is still remembered."""

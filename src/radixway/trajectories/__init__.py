@@ -5,6 +5,7 @@ A radix tree of tokens that is found by text, and the sessions of agents that kn
 
 from radixway.trajectories.abort import ResumeAborted
 from radixway.trajectories.memory import Memory, StoreFull
+from radixway.trajectories.owners import Owners, forget_paths
 from radixway.trajectories.recording import RadixTreeMiddleware
 from radixway.trajectories.records import Label, Trajectory, Version
 from radixway.trajectories.retrieval import Retrieval, Retrieved
@@ -18,6 +19,7 @@ __all__ = [
     "Label",
     "MatchResult",
     "Memory",
+    "Owners",
     "RadixTreeMiddleware",
     "ResumeAborted",
     "Retrieval",
@@ -28,4 +30,5 @@ __all__ = [
     "TrajectoryStore",
     "Tries",
     "Version",
+    "forget_paths",
 ]

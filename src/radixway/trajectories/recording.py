@@ -19,6 +19,7 @@ from radixway.pipeline import Chunks, Next, Reply, Request, Services
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.given import Given
 from radixway.trajectories.memory import StoreFull
+from radixway.trajectories.owners import Owner
 from radixway.trajectories.records import Label, join_spans
 from radixway.trajectories.replies import LastWords, Sampled, SeveralLastWords, Unusable, read_answers
 from radixway.trajectories.retrieval import what_stays
@@ -110,7 +111,13 @@ class RadixTreeMiddleware:
         sent = [*prompt.known, *prompt.ids]
         request.edit(input_ids=sent, text=msgspec.UNSET, return_logprob=True)
         request.journal.add("trajectory", known=len(prompt.known), tokenized=len(prompt.ids))
-        return Recording(request, trie.store, prompt, session, trie.make_room)
+        request.journal.session = session
+        owner = Owner(request.tenant, request.asker, session)
+
+        def note(hold: Hold) -> None:
+            self.tries.owners.note(owner, trie.store, hold.node)
+
+        return Recording(request, trie.store, prompt, session, trie.make_room, note)
 
     def _session(self, request: Request) -> str | None:
         """Whose conversation it is, if it says so."""
@@ -179,12 +186,15 @@ class Recording:
         prompt: Prompt,
         session: str | None,
         make_room: Callable[[int, Any], None],
+        note: Callable[[Hold], None] = lambda hold: None,
     ) -> None:
+        """`note`: told of the end of each record."""
         self._request = request
         self._store = store
         self._prompt = prompt
         self._session = session
         self._make_room = make_room
+        self._note_end = note
         self._hold = prompt.hold
         self._open = True
 
@@ -228,6 +238,7 @@ class Recording:
             else:
                 hold = store.hold(hold)
             hold = store.extend(hold, given, answer.version, session=self._session)
+        self._note_end(hold)
         store.release(hold)
 
 

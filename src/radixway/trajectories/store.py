@@ -236,6 +236,10 @@ class TrajectoryStore:
                 gone += sum(run.tokens for run in runs)
         return gone
 
+    def remove_leaf(self, node: Place) -> None:
+        """Remove a node that nothing goes on from. Raises ValueError if it is held."""
+        self._forget(self._tree.remove(node))
+
     def clear(self) -> None:
         """Forget everything. Raises ValueError if something is held."""
         self._forget(self._tree.clear())

@@ -8,6 +8,7 @@ from typing import Any
 from radixway.config import TrajectoriesSection
 from radixway.pipeline import TokenizerOf
 from radixway.trajectories.memory import Memory
+from radixway.trajectories.owners import Owners
 from radixway.trajectories.trie import StringRadixTrie
 
 _MOST_MODELS = 64
@@ -26,6 +27,7 @@ class Tries:
         self._tokenizer_of = tokenizer_of
         self._tries: OrderedDict[str, StringRadixTrie] = OrderedDict()
         """The one used longest ago first."""
+        self.owners = Owners()
 
     async def of(self, model: str | None) -> StringRadixTrie:
         """The trie of `model`, or of what the workers serve if it is None."""

@@ -23,7 +23,7 @@ async def break_log(log: AuditLog, directory: Path) -> None:
 
 
 async def status_with(directory: Path, on_error: str) -> tuple[int, dict]:
-    guard = {"enabled": True, "audit": {"path": str(directory), "on_error": on_error}}
+    guard = {"audit": {"path": str(directory), "on_error": on_error}}
     async with scripted_worker() as worker, running_gateway(worker.url, guard=guard) as running:
         assert (await running.chat())[0] == 200
         assert running.gateway.audit is not None

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from radixway.guard.audit.log import AuditLog
-from radixway.pipeline import GatewayError, Middleware, Next, Reply, Request
+from radixway.guard.audit.log import AuditLog, AuditUnavailable
+from radixway.pipeline import CannotErase, GatewayError, Middleware, Next, Reply, Request, Subject
 
 
 class NotAudited(GatewayError):
@@ -19,7 +19,13 @@ class NotAudited(GatewayError):
 
 
 class AuditRoom:
-    """The log, and what becomes of requests while it cannot be written."""
+    """The log, and what becomes of requests while it cannot be written. A `pipeline.Erasable`.
+
+    Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
+    """
+
+    name = "audit"
+    by = frozenset({"tenant", "user"})
 
     def __init__(self, log: AuditLog, *, blocks: bool) -> None:
         self.log = log
@@ -37,6 +43,14 @@ class AuditRoom:
             yield
         finally:
             await self.log.close()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Erasable`: how many users."""
+        try:
+            gone = await self.log.work(lambda pseudonyms: pseudonyms.forget(subject.tenant, subject.user))
+        except AuditUnavailable as error:
+            raise CannotErase(str(error)) from None
+        return len(gone)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""

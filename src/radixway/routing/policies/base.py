@@ -65,6 +65,13 @@ class Policy(Protocol):
         """A session has ended and needs its worker no more. Whether it was known."""
         return False
 
+    def forget_texts(self) -> int:
+        """Somebody is to be forgotten, and texts are not known by whose they are: let go of all of them.
+
+        How many stretches there were.
+        """
+        return 0
+
     def forget(self, worker: Worker) -> None:
         """`worker` is gone."""
         return

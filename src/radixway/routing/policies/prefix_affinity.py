@@ -78,6 +78,11 @@ class PrefixAffinity(Policy):
                 if tree.size > self._config.eviction_threshold_chars:
                     tree.evict(tree.size - self._config.eviction_target_chars)
 
+    def forget_texts(self) -> int:
+        count = sum(len(tree) for tree in self._seen.values())
+        self._seen.clear()
+        return count
+
     def forget(self, worker: Worker) -> None:
         self._seen.pop(worker, None)
 

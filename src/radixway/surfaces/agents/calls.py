@@ -18,6 +18,7 @@ from radixway.surfaces.exchange import (
     Priority,
     Staleness,
     Version,
+    named_user,
 )
 from radixway.surfaces.wires import AnthropicWire, ChatWire, CompletionsWire, ResponsesWire, Wire
 from radixway.web import HttpError, Scope, read_json
@@ -38,6 +39,10 @@ class _Body(msgspec.Struct):
     ttft_slo_ms: Milliseconds = None
     max_staleness: Staleness = None
     min_weight_version: Version = None
+    user: Any = None
+    safety_identifier: Any = None
+    metadata: Any = None
+    """Anthropic's has `user_id`."""
 
 
 class AgentSurface:
@@ -58,7 +63,12 @@ class AgentSurface:
             body.ttft_slo_ms,
             body.max_staleness,
             body.min_weight_version,
+            user=named_user(body.user, body.safety_identifier, _user_id_of(body.metadata)),
         )
+
+
+def _user_id_of(metadata: Any) -> Any:
+    return metadata.get("user_id") if isinstance(metadata, dict) else None
 
 
 class AgentExchange(Exchange):

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_MODELS = 64
+_MOST_USERS = 64
+"""Of one session that are remembered."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
 
@@ -137,20 +139,24 @@ class SessionKeeper:
             await self.load(session)
         return session
 
-    async def for_call(self, session_id: str, tenant: str | None = None) -> Session:
+    async def for_call(self, session_id: str, tenant: str | None = None, user: str | None = None) -> Session:
         """The session that an agent calls, made if need be. Raises SessionNotFound, SessionConflict …
 
-        `tenant`: whose it is from then on; to another's agents there is no such session.
+        `tenant`: whose it is from then on; to another's agents there is no such session. `user`: who of the
+        tenant calls it.
         """
         owned = {} if tenant is None else {"tenant": tenant}
         if self.book.find(session_id) is None and self._section.on_first_use:
-            return await self.make(session_id, metadata=owned or None)
+            callers: dict[str, Any] = {} if user is None else {"users": [user]}
+            return await self.make(session_id, metadata=owned | callers or None)
         session = await self.find(session_id)
         if tenant is not None and session.metadata.get("tenant", tenant) != tenant:
             raise SessionNotFound(session_id)
         _check_open(session)
-        if not owned.items() <= session.metadata.items():
-            session.metadata |= owned
+        users = users_of(session)
+        is_new = user is not None and user not in users and len(users) < _MOST_USERS
+        if is_new or not owned.items() <= session.metadata.items():
+            session.metadata |= owned | ({"users": [*users, user]} if is_new else {})
             await self.write(session)
         self.book.use(session, self.clock())
         return session
@@ -299,6 +305,12 @@ class SessionKeeper:
         if archive is not None:
             await self._in_archive(lambda: archive.delete(session.id))
 
+    async def scrub(self) -> None:
+        """Leave nothing of deleted sessions in the file. Raises ArchiveBroken."""
+        archive = self._archive
+        if archive is not None:
+            await self._in_archive(archive.scrub)
+
     async def write(self, session: Session) -> None:
         """Have the session in the file as it is now, its calls aside."""
         archive = self._archive
@@ -316,6 +328,12 @@ class SessionKeeper:
         except sqlite3.Error as error:
             log.error("the sessions' file %s: %s", self._section.path, error)
             raise ArchiveBroken(f"the sessions' file cannot be used now: {error}") from None
+
+
+def users_of(session: Session) -> list[str]:
+    """Who called it, as far as anybody said."""
+    users = session.metadata.get("users")
+    return [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
 
 
 def _check_open(session: Session) -> None:

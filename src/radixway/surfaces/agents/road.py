@@ -117,7 +117,8 @@ class AgentRoad:
         """The reply in the agent's protocol. Raises HttpError."""
         ask = self._wire.read(request.raw)
         tenant = None if request.tenancy is None else request.tenancy.name
-        session = await self._keeper.for_call(session_of(request.path), tenant)
+        session = await self._keeper.for_call(session_of(request.path), tenant, request.asker)
+        request.journal.session = session.id
         speaking = await self._keeper.speaking(session.model or ask.model)
         call = await self._begin(session, ask, speaking)
         try:

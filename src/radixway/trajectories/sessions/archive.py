@@ -47,6 +47,7 @@ class Archive:
             raise ValueError(f"{path} was written by another version of Radixway (format {version})")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last calls
+        self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
@@ -119,6 +120,10 @@ class Archive:
         with self._db:
             self._db.execute("DELETE FROM calls WHERE session = ?", (session_id,))
             self._db.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+    def scrub(self) -> None:
+        """Have nothing of what was deleted in the write-ahead log either."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _write_session(self, session: Session) -> None:
         self._db.execute(

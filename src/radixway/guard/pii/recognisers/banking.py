@@ -65,7 +65,7 @@ _CARD_WORDS = Words(
 
 _IBAN_HEAD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}")
 _IBAN_REST = re.compile(r"(?:[ \-]?[A-Za-z0-9]){11,30}+")
-_FIELD = re.compile(r"(\d+)!")
+_FIELD = re.compile(r"(\d{1,2})!")
 
 
 def find_cards(reading: Reading) -> Iterator[PersonalData]:

@@ -21,7 +21,16 @@ _STATE_NAMES = (
     "|Tennessee|Texas|Utah|Vermont|Virginia|Washington|West Virginia|Wisconsin|Wyoming"
 )
 _FIVE_AND_FOUR = re.compile(r"[0-9]{5}(-[0-9]{4})?(?![0-9A-Za-z])(?![.,\-][0-9])")
-_STATE_BEFORE = re.compile(rf"(?<![A-Za-z])(?:{_STATES}|{_STATE_NAMES})[ ,]{{1,2}}$")
+_STATE_BEFORE = re.compile(rf"(?<![A-Za-z])(?:{_STATES}|{_STATE_NAMES})[ ,\n]{{1,8}}$")
+_LAST_OF_LINE = re.compile(
+    r"([0-9]{5,6}|(?!19|20)[0-9]{4}|[0-9]{2}-[0-9]{3}|[0-9]{3} [0-9]{2})[.,;]?[ ]{0,3}(?:\n|$)"
+)
+_PLACE_BEFORE = re.compile(r"(?<!box)(?<!psc)[^\W\d_][,.]?[ \n]{1,8}$", re.IGNORECASE)
+_ADDRESS_BEFORE = re.compile(
+    r"(?<![a-z])(?<!mail )(?<!ip )(?<!mac )(?<!web )(?<!memory )address(?:es)?(?: is|[:\n])"
+    r"|(?:ship|deliver) to"
+)
+_ADDRESS_WINDOW = 160
 _WORD_BEFORE = re.compile(
     r"(?:(?<![a-z])zip(?: ?code)?|post(?:al)? ?code|postcode|邮政编码|邮编)"
     r"s?(?: is| number| was|[ :=#\-]|是|为|\n){0,4}$"
@@ -32,6 +41,8 @@ _AFTER_WORD = re.compile(
     re.IGNORECASE,
 )
 _WINDOW = 30
+_SHORTEST_CODE = 2
+_LONGEST_CODE = 6
 _UK_AREAS = (
     "AB|AL|B|BA|BB|BD|BH|BL|BN|BR|BS|BT|CA|CB|CF|CH|CM|CO|CR|CT|CV|CW|DA|DD|DE|DG|DH|DL|DN|DT|DY|E|EC|EH|EN|EX|FK"
     "|FY|G|GL|GU|GY|HA|HD|HG|HP|HR|HS|HU|HX|IG|IM|IP|IV|JE|KA|KT|KW|KY|L|LA|LD|LE|LL|LN|LS|LU|M|ME|MK|ML|N|NE|NG"
@@ -75,7 +86,7 @@ def find_zips(reading: Reading) -> Iterator[PersonalData]:
     """
     text = reading.text
     for begin, end in reading.runs:
-        if 3 <= end - begin <= 6 and (match := _numbered(text, begin)):
+        if _SHORTEST_CODE <= end - begin <= _LONGEST_CODE and (match := _numbered(text, begin)):
             yield match
         if begin and end - begin <= 2 and text[begin - 1].isascii() and text[begin - 1].isalpha():
             yield from _lettered(text, begin)
@@ -91,7 +102,17 @@ def _numbered(text: str, begin: int) -> PersonalData | None:
         return PersonalData("ZIP_CODE", begin, match.end(), 0.85)
     if match and match[1]:
         return _beside_address(text, begin, match.end(), 0.5)
-    return None
+    return _ends_address(text, begin)
+
+
+def _ends_address(text: str, begin: int) -> PersonalData | None:
+    """After a place's name, at the end of a line that belongs to what is called an address."""
+    code = _LAST_OF_LINE.match(text, begin)
+    if code is None or not _PLACE_BEFORE.search(text, max(0, begin - _WINDOW), begin):
+        return None
+    if not _ADDRESS_BEFORE.search(text[max(0, begin - _ADDRESS_WINDOW) : begin].lower()):
+        return None
+    return PersonalData("ZIP_CODE", begin, code.end(1), 0.75)
 
 
 def _lettered(text: str, digits: int) -> Iterator[PersonalData]:

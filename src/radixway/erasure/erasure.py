@@ -1,0 +1,179 @@
+"""One call that forgets somebody in all rooms, and goes on asking those that cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+
+from radixway.config import ConfigError
+from radixway.erasure.pending import Pending, PendingErasures
+from radixway.pipeline import CannotErase, Erasable, Subject
+
+log = logging.getLogger(__name__)
+
+_ROOM_S = 60.0
+"""How long a room may take before it counts as out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomTold:
+    """What became of one room's part."""
+
+    status: Literal["erased", "pending", "cannot_tell"]
+    """`pending`: out of reach, asked again until it is done. `cannot_tell`: it knows no such fields."""
+    entries: int = 0
+    why: str | None = None
+
+    def told(self) -> dict[str, Any]:
+        """For the answer."""
+        return {"status": self.status, "entries": self.entries} | ({"why": self.why} if self.why else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What became of an erasure."""
+
+    id: str
+    receipt: str
+    """With it, the digest in the audit log can be shown to be this subject's; nobody here keeps it."""
+    rooms: dict[str, RoomTold]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every room that can tell the subject from others has forgotten it."""
+        return all(room.status != "pending" for room in self.rooms.values())
+
+
+Note = Callable[..., None]
+"""Takes a kind and fields for the audit log."""
+
+
+class Erasure:
+    """All rooms that keep something of people. Use it inside of `running()`."""
+
+    def __init__(
+        self,
+        rooms: Sequence[Erasable],
+        kept: PendingErasures,
+        *,
+        note: Note | None = None,
+        retry_s: float = 30.0,
+    ) -> None:
+        """`note`: the audit log, where there is one. `retry_s`: how often rooms are asked again."""
+        self._rooms = {room.name: room for room in rooms}
+        self._kept = kept
+        self._note = note or (lambda kind, **fields: None)
+        self._retry_s = retry_s
+        self._pending: dict[str, Pending] = {}
+        self._asking: set[str] = set()
+        """Erasures whose rooms are being asked now."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
+        try:
+            found = await asyncio.to_thread(self._kept.read)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"erasures that wait: {error}") from error
+        self._pending = {each.id: each for each in found}
+        retrying = asyncio.create_task(self._retry())
+        try:
+            yield
+        finally:
+            retrying.cancel()
+            with suppress(asyncio.CancelledError):
+                await retrying
+
+    async def erase(self, subject: Subject) -> Erased:
+        """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
+        erasure, receipt = uuid4().hex, secrets.token_hex(16)
+        self._pending[erasure] = pending = Pending(erasure, subject, list(self._rooms))
+        await self._keep(pending)  # first: a crash in the middle leaves something to go on with
+        rooms = await self._ask(pending)
+        await self._keep(pending)
+        self._tell(erasure, subject, rooms, subject_digest=digest(subject, receipt))
+        return Erased(erasure, receipt, rooms)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: how many wait, and for which rooms."""
+        waiting = sorted({room for each in self._pending.values() for room in each.rooms})
+        return {"pending": len(self._pending), "rooms": waiting}
+
+    async def _ask(self, pending: Pending) -> dict[str, RoomTold]:
+        """Ask the rooms that are to be asked; those that are done are taken off."""
+        told = {}
+        self._asking.add(pending.id)
+        try:
+            for name in list(pending.rooms):
+                room = self._rooms.get(name)
+                told[name] = _GONE if room is None else await _erase(room, pending.subject)
+                if told[name].status != "pending":
+                    pending.rooms.remove(name)
+        finally:
+            self._asking.discard(pending.id)
+        return told
+
+    async def _keep(self, pending: Pending) -> None:
+        """On disk while rooms are to be asked, and gone when there are none."""
+        as_it_is = Pending(pending.id, pending.subject, list(pending.rooms))
+        work = self._kept.write if as_it_is.rooms else self._kept.drop
+        if not as_it_is.rooms:
+            self._pending.pop(pending.id, None)
+        try:
+            await asyncio.to_thread(work, as_it_is)
+        except OSError as error:
+            log.error("an erasure that waits cannot be kept in %s: %s", self._kept.directory, error)
+
+    async def _retry(self) -> None:
+        """Ask again, for ever: the first time at once, for what an earlier process left."""
+        while True:
+            for pending in [each for each in self._pending.values() if each.id not in self._asking]:
+                before = len(pending.rooms)
+                told = await self._ask(pending)
+                if len(pending.rooms) < before:
+                    self._tell(pending.id, pending.subject, told)
+                    await self._keep(pending)
+            await asyncio.sleep(self._retry_s)
+
+    def _tell(
+        self, erasure: str, subject: Subject, rooms: dict[str, RoomTold], subject_digest: str | None = None
+    ) -> None:
+        said = {name: {"status": room.status, "entries": room.entries} for name, room in rooms.items()}
+        fields: dict[str, Any] = {"erasure": erasure, "tenant": subject.tenant, "rooms": said}
+        if subject_digest is not None:
+            fields |= {"subject": subject_digest, "by": sorted(subject.given())}
+        self._note("erasure", **fields)
+
+
+_GONE = RoomTold("erased", why="this gateway has no such room any more")
+
+
+def digest(subject: Subject, receipt: str) -> str:
+    """What the audit log knows a subject by: SHA-256 over the receipt and its fields as sorted JSON."""
+    fields = msgspec.json.encode(subject.given(), order="sorted")
+    return hashlib.sha256(receipt.encode() + b"\n" + fields).hexdigest()
+
+
+async def _erase(room: Erasable, subject: Subject) -> RoomTold:
+    unknown = set(subject.given()) - room.by
+    if unknown:
+        return RoomTold("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
+    try:
+        async with asyncio.timeout(_ROOM_S):
+            return RoomTold("erased", await room.erase(subject))
+    except CannotErase as error:
+        return RoomTold("pending", why=str(error))
+    except TimeoutError:
+        return RoomTold("pending", why=f"no answer within {_ROOM_S:g} s")
+    except Exception:  # the rim: one room's defect must not keep the others from forgetting
+        log.exception("erasure: %s met a defect", room.name)
+        return RoomTold("pending", why="internal error")

