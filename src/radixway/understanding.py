@@ -94,11 +94,14 @@ class Understanding:
             return
         yield from self._before_cache(self.encoders)
         if self.cache is not None:
+            if self.guard is not None:
+                yield self.guard.answers.kept
             yield self.cache.middleware
         if self.semantic is not None:
             yield self.semantic.middleware
         if self.guard is not None:
             yield self.guard.clearing
+            yield self.guard.answers.guard
         if self.semantic is not None:
             yield self.semantic.tools
 
@@ -132,6 +135,8 @@ class Understanding:
         async with AsyncExitStack() as stack:
             if self.encoders is not None:
                 stack.push_async_callback(self.encoders.aclose)
+            if self.guard is not None:
+                stack.push_async_callback(self.guard.answers.aclose)
             if self.cache is not None:
                 self.cache.middleware.encoder = await self._encoder_id()
                 await stack.enter_async_context(self.cache.running())

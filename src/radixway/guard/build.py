@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config
+from radixway.guard.answers.build import AnswersRoom
 from radixway.guard.clearing import Cleared, Clearing
 from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
 from radixway.guard.middleware import Guard, Judging
+from radixway.guard.placeholders import Vault
 from radixway.guard.policy import Judged, Located
 from radixway.guard.reading import Reading
 from radixway.guard.review import of_this_request
@@ -20,6 +22,7 @@ from radixway.pipeline import (
     GuardFindings,
     ModelStates,
     PersonalDataFinder,
+    Request,
     TokenizerOf,
 )
 from radixway.telemetry import Metrics
@@ -56,6 +59,7 @@ class GuardRoom:
         self.judging = Judging(self.rules, counts, states)
         self.clearing = Clearing(counts, states)
         self.cleared = Cleared(counts, states)
+        self.answers = AnswersRoom(config.guard, finder, metrics, _vault, recorder)
 
     def rules(self) -> Rulebook:
         """Those in force."""
@@ -88,4 +92,10 @@ class GuardRoom:
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
-        return self.counts.describe()
+        return self.counts.describe() | {"answers": self.answers.describe()}
+
+
+def _vault(_: Request) -> Vault | None:
+    """What turns back the placeholders of the request that is on its way here."""
+    review = of_this_request.get()
+    return None if review is None else review.vault

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from radixway.pipeline import Chunks, Next, Reply, Request, RunningRequest
+from radixway.pipeline.events import split_events
 from radixway.trajectories.generate_events import (
     Attempt,
     beyond,
     fuller,
     last_event,
     read_event,
-    split_events,
 )
 from radixway.trajectories.partial import Answer, Json, aborted
 

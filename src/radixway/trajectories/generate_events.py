@@ -6,14 +6,10 @@ Most servers repeat the whole answer so far in each event. Those that send only 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 import msgspec
 
+from radixway.pipeline.events import data_of, split_events
 from radixway.trajectories.partial import Json, aborted
-
-_EVENT = re.compile(rb".+?(?:\r?\n\r?\n|\Z)", re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -42,15 +38,10 @@ class Attempt:
         return event
 
 
-def split_events(chunk: bytes) -> Iterator[bytes]:
-    """The server-sent events in a chunk of whole ones."""
-    return (match[0] for match in _EVENT.finditer(chunk))
-
-
 def read_event(raw: bytes) -> Json | None:
     """The answer in a server-sent event; None for one that has none: `[DONE]`, or an error."""
-    data = b"\n".join(line[5:] for line in raw.splitlines() if line.startswith(b"data:"))
-    if not data.lstrip().startswith(b"{"):
+    data = data_of(raw)
+    if not data.startswith(b"{"):
         return None
     try:
         event = _decode(data)

@@ -2,8 +2,96 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
 from radixway.config.base import Section
+from radixway.config.guard.pii import OnError, Share
+
+MaskStyle = Literal["stars", "same_length", "type"]
+"""`stars`: five. `same_length`: one for each character. `type`: `<EMAIL_ADDRESS>`."""
+
+Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]
+"""`example.org`, or `*.example.org` for it and all below it."""
+
+
+class AnswerPiiSection(Section):
+    """Personal data that an answer tells."""
+
+    action: Literal["off", "report", "mask", "block"] = "off"
+    types: tuple[str, ...] = ()
+    """Only these are looked for; empty: all."""
+    threshold: Share = 0.7
+    thresholds: dict[str, Share] = Field(default_factory=dict)
+    """By type, in place of `threshold`."""
+    mask: MaskStyle = "stars"
+    may_repeat: bool = True
+    """What the request itself tells may be told again."""
+
+
+class SystemPromptSection(Section):
+    """The system prompt, told in an answer: word for word, respaced, recased, or in a simple code."""
+
+    action: Literal["off", "report", "block"] = "off"
+    words: int = Field(default=12, ge=4, le=1000)
+    """So many of its words in a row give it away; one and a half Chinese characters count as a word."""
+    share: Share = 0.5
+    """So much of it does, in runs of any length; for prompts at least as long as two of those runs."""
+
+
+class ExfiltrationSection(Section):
+    """Pictures, links and addresses that would carry what was said to somebody."""
+
+    action: Literal["off", "report", "strip", "block"] = "off"
+    """`strip`: `#link-removed` stands in place of the address."""
+    hosts: tuple[Host, ...] = ()
+    """They may be told anything."""
+    named_by: tuple[Literal["system", "user"], ...] = ("system",)
+    """So may hosts that these name."""
+
+
+class ModerationSection(Section):
+    """A service that judges what is said, in OpenAI's protocol."""
+
+    url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/\S*)?$")
+    """The whole address: `https://api.openai.com/v1/moderations`. None: nobody is asked."""
+    model: str | None = None
+    action: Literal["report", "block"] = "block"
+    api_key: SecretStr | None = None
+    api_key_file: Path | None = None
+    """In place of `api_key`; read when the gateway starts."""
+    categories: dict[str, Share] = Field(default_factory=dict)
+    """Least scores by category (`violence`), in place of the service's own `flagged`."""
+    batch_chars: int = Field(default=240, ge=1, le=100_000)
+    """An answer is judged a few sentences at a time, at least so long; what is judged waits."""
+    timeout_s: float = Field(default=5, gt=0)
+    on_error: OnError = "allow"
+
+
+class HoldBackSection(Section):
+    """How far a guarded stream may be behind its worker."""
+
+    characters: int = Field(default=256, ge=64, le=65_536)
+    """At most so many: what is longer is judged by its beginning."""
+    milliseconds: float = Field(default=500, gt=0)
+    """What only waits for the end of its sentence waits no longer than this."""
 
 
 class AnswersSection(Section):
-    """What is looked for in answers."""
+    """What is looked for in answers. Everything is off until its `action` says otherwise."""
+
+    pii: AnswerPiiSection = AnswerPiiSection()
+    system_prompt: SystemPromptSection = SystemPromptSection()
+    exfiltration: ExfiltrationSection = ExfiltrationSection()
+    moderation: ModerationSection = ModerationSection()
+    hold_back: HoldBackSection = HoldBackSection()
+    on_error: OnError = "allow"
+    """What becomes of an answer that cannot be read: it is told as it is, or it ends there."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether answers are looked at."""
+        parts = (self.pii, self.system_prompt, self.exfiltration)
+        return any(part.action != "off" for part in parts) or self.moderation.url is not None

@@ -1,0 +1,107 @@
+"""Addresses in a text: where they begin and end as Markdown, HTML or plain text has them, and their hosts."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+LONGEST_BEGINNING = 32
+"""Characters before `://`: a scheme, maybe in HTML's entities."""
+
+_WORD = r"[A-Za-z0-9&#;+.\-]"
+_BEGIN = re.compile(
+    rf"{_WORD}{{2,{LONGEST_BEGINNING}}}:[/\\]{{2}}"
+    rf"|(?<!{_WORD})(?:https?|ftp|wss?):[/\\]?(?=[\w\[])"
+    r"|(?<=[(\"'=<;])[/\\]{2}(?=[\w\[])"
+    rf"|(?<!{_WORD})www\.(?=\w)",
+    re.IGNORECASE,
+)
+_BEGUN = re.compile(rf"(?:{_WORD}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z")
+_IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_PARTS = re.compile(
+    r"(?:[\w.+\-]*:)?[/\\]*(?P<authority>[^/\\?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+_LOADS = re.compile(
+    r"!\[[^\[\]]{0,2000}\]\(\s*<?\Z|\bsrc(?:set)?\s*=\s*[\"']?\Z|\burl\(\s*[\"']?\Z", re.IGNORECASE
+)
+
+
+class Address(NamedTuple):
+    """One address, taken apart; percent signs and entities decoded in all but the host's names."""
+
+    host: str
+    user: str
+    path: str
+    query: str
+    fragment: str
+    loads: bool
+    """Whoever shows the text fetches it at once: a picture."""
+
+
+def next_begin(text: str, start: int) -> int | None:
+    """Where the next address begins."""
+    found = _BEGIN.search(text, start)
+    return None if found is None else found.start()
+
+
+def begun_at(text: str, start: int) -> int:
+    """Where what may become an address begins at the end of the text; if nothing may, the text's end."""
+    found = _BEGUN.search(text, max(start, len(text) - LONGEST_BEGINNING - 3))
+    return len(text) if found is None else found.start()
+
+
+def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
+    """Where the address that begins at `begin` ends within `most` characters, and whether that is sure.
+
+    It is not while more of it may follow.
+    """
+    closing = _closing(text, begin)
+    limit = min(len(text), begin + most)
+    if closing is not None:
+        found = re.compile(f"[{re.escape(closing)}\n]").search(text, begin, limit)
+        return (limit, False) if found is None else (found.start(), True)
+    end = _IN_TEXT.match(text, begin, limit).end()  # type: ignore[union-attr]
+    depth = 0
+    for at in range(begin, end):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth < 0:
+            return at, True
+    return end, end < limit
+
+
+def read(text: str, begin: int, end: int) -> Address:
+    """The address at `[begin, end)`, as browsers take it: with entities, backslashes, invisible signs."""
+    spelled = _INVISIBLE.sub("", html.unescape(text[begin:end])).rstrip(".,;:!?*_'")
+    parts = _PARTS.fullmatch(spelled)
+    assert parts is not None  # every string has these parts
+    user, _, host = parts["authority"].rpartition("@")
+    host = re.sub(r":\d*\Z", "", unquote_plus(host)).lower().rstrip(".")
+    loads = _LOADS.search(text, max(0, begin - 2100), begin) is not None
+    path, query, fragment = (unquote_plus(parts[name] or "") for name in ("path", "query", "fragment"))
+    return Address(host, unquote_plus(user), path, query, fragment, loads)
+
+
+def hosts_in(text: str) -> set[str]:
+    """Every host that a text names: in addresses, and by itself."""
+    named = {match[0].lower() for match in _BARE_HOST.finditer(text)}
+    begin = next_begin(text, 0)
+    while begin is not None:
+        end, _ = end_of(text, begin, len(text))
+        named.add(read(text, begin, end).host)
+        begin = next_begin(text, max(end, begin + 1))
+    return named
+
+
+_BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\-])", re.IGNORECASE)
+
+
+def _closing(text: str, begin: int) -> str | None:
+    """What ends an address that stands between signs which let it have spaces."""
+    before = text[max(0, begin - 2) : begin]
+    if before.endswith(("(<", "=<")):
+        return ">"
+    return before[-1] if before in ('="', "='") else None

@@ -1,0 +1,230 @@
+"""Where the texts of an answer stand, in whole replies and in events alike, and how an answer ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+FILTERED = "content_filter"
+"""The finish reason of an answer that a guard ended."""
+
+_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")
+_HEAD = ("id", "object", "created", "model", "system_fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One text."""
+
+    name: str
+    """Within its answer: `content`, `tool_calls[0].arguments`."""
+    holder: Json
+    key: str
+    in_json: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it says now."""
+        text: str = self.holder[self.key]
+        return text
+
+    def set(self, text: str) -> None:
+        """Say something else."""
+        self.holder[self.key] = text
+
+
+class Form(Protocol):
+    """One protocol's answers."""
+
+    def answers(self, data: Any) -> list[tuple[int, Json]]:
+        """Those in a reply or an event, by their index; empty for what is none."""
+        ...
+
+    def place(self, index: int) -> str:
+        """An answer, as findings name it."""
+        ...
+
+    def fields(self, answer: Json) -> list[Field]:
+        """Its texts, in the order in which a model writes them; those that say something."""
+        ...
+
+    def is_finished(self, answer: Json) -> bool: ...
+
+    def drop_tokens(self, answer: Json) -> None:
+        """Leave out tokens and log-probabilities: they tell the text as it was."""
+        ...
+
+    def unfinish(self, answer: Json) -> None:
+        """It goes on, or was cut: its finish reason is not its end."""
+        ...
+
+    def continue_from(self, answer: Json) -> None:
+        """It is the rest of a divided event: what was told with the first part is not told again."""
+        ...
+
+    def cut(self, answer: Json) -> None:
+        """A whole answer ends here, filtered."""
+        ...
+
+    def closing(self, head: Json, index: int, said: str) -> Json:
+        """The event that ends an answer. `head`: an event of its stream; `said`: its text so far."""
+        ...
+
+
+class OpenAiForm:
+    """Chat completions and completions."""
+
+    def answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `Form`."""
+        choices = data.get("choices") if isinstance(data, dict) else None
+        if not isinstance(choices, list):
+            return []
+        return [(_index(each, at), each) for at, each in enumerate(choices) if isinstance(each, dict)]
+
+    def place(self, index: int) -> str:
+        """See `Form`."""
+        return f"choices[{index}]"
+
+    def fields(self, answer: Json) -> list[Field]:
+        """See `Form`."""
+        return list(_openai_fields(answer))
+
+    def is_finished(self, answer: Json) -> bool:
+        """See `Form`."""
+        return answer.get("finish_reason") is not None
+
+    def drop_tokens(self, answer: Json) -> None:
+        """See `Form`."""
+        answer.pop("token_ids", None)
+        if "logprobs" in answer:
+            answer["logprobs"] = None
+
+    def unfinish(self, answer: Json) -> None:
+        """See `Form`."""
+        if "finish_reason" in answer:
+            answer["finish_reason"] = None
+        answer.pop("stop_reason", None)
+
+    def continue_from(self, answer: Json) -> None:
+        """See `Form`."""
+        for call in _message(answer).get("tool_calls") or ():
+            for name in ("id", "type"):
+                call.pop(name, None)
+            call["function"].pop("name", None)
+
+    def cut(self, answer: Json) -> None:
+        """See `Form`."""
+        _message(answer).pop("tool_calls", None)
+        _message(answer).pop("function_call", None)
+        answer.pop("stop_reason", None)
+        answer["finish_reason"] = FILTERED
+
+    def closing(self, head: Json, index: int, said: str) -> Json:
+        """See `Form`."""
+        is_chat = str(head.get("object", "")).startswith("chat")
+        choice: Json = {"index": index, "delta": {}} if is_chat else {"index": index, "text": ""}
+        choice |= {"logprobs": None, "finish_reason": FILTERED}
+        return {name: head[name] for name in _HEAD if name in head} | {"choices": [choice]}
+
+
+class GenerateForm:
+    """SGLang's `/generate`."""
+
+    def answers(self, data: Any) -> list[tuple[int, Json]]:
+        """See `Form`."""
+        found = data if isinstance(data, list) else [data]
+        return [
+            (_index(each, at), each)
+            for at, each in enumerate(found)
+            if isinstance(each, dict) and isinstance(each.get("meta_info"), dict)
+        ]
+
+    def place(self, index: int) -> str:
+        """See `Form`."""
+        return f"answers[{index}]"
+
+    def fields(self, answer: Json) -> list[Field]:
+        """See `Form`."""
+        return [Field("text", answer, "text")] if _says(answer.get("text")) else []
+
+    def is_finished(self, answer: Json) -> bool:
+        """See `Form`."""
+        return answer["meta_info"].get("finish_reason") is not None
+
+    def drop_tokens(self, answer: Json) -> None:
+        """See `Form`."""
+        answer.pop("output_ids", None)
+        meta = answer["meta_info"]
+        for name in [name for name in meta if name.startswith("output_")]:
+            del meta[name]
+
+    def unfinish(self, answer: Json) -> None:
+        """See `Form`."""
+        answer["meta_info"]["finish_reason"] = None
+
+    def continue_from(self, answer: Json) -> None:
+        """See `Form`."""
+
+    def cut(self, answer: Json) -> None:
+        """See `Form`."""
+        answer["meta_info"]["finish_reason"] = {"type": FILTERED}
+
+    def closing(self, head: Json, index: int, said: str) -> Json:
+        """See `Form`."""
+        meta = dict(head["meta_info"])
+        answer = head | {"text": said, "meta_info": meta}
+        self.drop_tokens(answer)
+        meta["finish_reason"] = {"type": FILTERED}
+        return answer | ({"index": index} if "index" in head else {})
+
+
+def _index(answer: Json, at: int) -> int:
+    index = answer.get("index", at)
+    return index if type(index) is int else at
+
+
+def _says(text: Any) -> bool:
+    return isinstance(text, str) and bool(text)
+
+
+def _message(choice: Json) -> Json:
+    """A choice's message or delta; a completion's choice is one itself."""
+    for name in ("message", "delta"):
+        if isinstance(choice.get(name), dict):
+            message: Json = choice[name]
+            return message
+    return choice
+
+
+def _openai_fields(choice: Json) -> Iterator[Field]:
+    if _says(choice.get("text")):
+        yield Field("text", choice, "text")
+    message = _message(choice)
+    for name in _TEXTS:
+        said = message.get(name)
+        if _says(said):
+            yield Field(name, message, name)
+        elif isinstance(said, list):
+            for at, part in enumerate(said):
+                if isinstance(part, dict) and _says(part.get("text")):
+                    yield Field(f"{name}[{at}]", part, "text")
+    function = message.get("function_call")
+    if isinstance(function, dict) and _says(function.get("arguments")):
+        yield Field("function_call.arguments", function, "arguments", in_json=True)
+    calls = message.get("tool_calls")
+    for at, call in enumerate(calls if isinstance(calls, list) else ()):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and _says(function.get("arguments")):
+            yield Field(f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True)
+
+
+OPENAI = OpenAiForm()
+FORMS: dict[str, Form] = {
+    "openai.chat": OPENAI,
+    "openai.completions": OPENAI,
+    "generate": GenerateForm(),
+}
+"""By surface."""

@@ -1,0 +1,115 @@
+"""The step of the road that reads answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from radixway.config.guard.answers import AnswersSection
+from radixway.guard.answers.forms import FORMS, OPENAI
+from radixway.guard.answers.queue import EventQueue
+from radixway.guard.answers.report import AnswerCounts, Report
+from radixway.guard.answers.stream import GuardedEvents
+from radixway.guard.answers.watching import Watching, WatchingParts
+from radixway.guard.answers.whole import guard_whole
+from radixway.guard.incident import Recorder
+from radixway.guard.placeholders import Vault
+from radixway.pipeline import Next, Reply, Request
+
+SURFACES = frozenset(FORMS)
+FROM_CACHE = "semantic-cache"
+"""The worker of a reply that was kept (`semantic_cache.middleware.WORKER`)."""
+
+
+class AnswerGuard:
+    """A `pipeline.Middleware` within the semantic cache, so that the cache sees what clients see, and around
+    the recorder of trajectories, which sees what workers said.
+
+    Turns placeholders back, and does what `guard.answers` says about the rest. Where there is nothing to do
+    for a request, its reply passes untouched.
+    """
+
+    surfaces = SURFACES
+
+    def __init__(
+        self,
+        sections: Sections,
+        parts: WatchingParts,
+        counts: AnswerCounts,
+        vault_of: Callable[[Request], Vault | None] = lambda _: None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """`vault_of`: what turns a request's placeholders back, asked for when its answer has come."""
+        self._sections = sections
+        self._parts = parts
+        self._counts = counts
+        self._vault_of = vault_of
+        self._recorder = recorder
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The reply of whoever comes next, guarded."""
+        reply = await call_next(request)
+        return await self.guard(request, reply)
+
+    async def guard(self, request: Request, reply: Reply) -> Reply:
+        """A reply, guarded by the rules for its request."""
+        section, vault = self._sections.of(request), self._vault_of(request)
+        if reply.status != 200 or not (section.is_on or vault):
+            return reply
+        report = Report(request, self._counts, self._recorder, passes_unread=section.on_error == "allow")
+        watching = Watching(section, self._parts, request, vault, report)
+        form = FORMS.get(request.surface, OPENAI)
+        if reply.chunks is None:
+            try:
+                reply.body = await guard_whole(reply.body, form, watching.begin, report)
+            finally:
+                report.close()
+            return reply
+        queue = EventQueue(form, watching.begin, report)
+        wait_s = section.hold_back.milliseconds / 1e3
+        reply.chunks = GuardedEvents(reply.chunks, queue, report, wait_s)
+        request.opened.append(reply.chunks)
+        return reply
+
+
+class KeptAnswerGuard:
+    """A `pipeline.Middleware` around the semantic cache: what was kept under other rules, or by another
+    process, is read again by those for whoever is given it now."""
+
+    surfaces = frozenset({"openai.chat", "openai.completions"})
+
+    def __init__(self, guard: AnswerGuard) -> None:
+        self._guard = guard
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The reply of whoever comes next; guarded if it was kept."""
+        reply = await call_next(request)
+        return await self._guard.guard(request, reply) if reply.worker == FROM_CACHE else reply
+
+
+class Sections:
+    """The rules for all, and for tenants that name a policy: the same, with what the policy says itself."""
+
+    def __init__(self, section: AnswersSection, own: Mapping[str, AnswersSection | None]) -> None:
+        self._section = section
+        self._own = {name: _over(section, each) for name, each in own.items() if each is not None}
+
+    @property
+    def all(self) -> list[AnswersSection]:
+        """Every one."""
+        return [self._section, *self._own.values()]
+
+    def of(self, request: Request) -> AnswersSection:
+        """Those for a request."""
+        policy = None if request.tenancy is None else request.tenancy.guard
+        return self._own.get(policy or "", self._section)
+
+
+def _over(below: AnswersSection, own: AnswersSection) -> AnswersSection:
+    """A section with what another one says itself, key by key in each part."""
+    update = {}
+    for name in own.model_fields_set:
+        new, old = getattr(own, name), getattr(below, name)
+        if hasattr(new, "model_fields_set"):
+            new = old.model_copy(update={key: getattr(new, key) for key in new.model_fields_set})
+        update[name] = new
+    return below.model_copy(update=update)

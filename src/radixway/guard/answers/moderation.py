@@ -1,0 +1,181 @@
+"""An external service that judges answers, in OpenAI's protocol: `POST …/v1/moderations`."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from radixway.config import ConfigError
+from radixway.config.guard.answers import ModerationSection
+from radixway.guard.answers.judging import View
+from radixway.guard.answers.pieces import Piece
+from radixway.guard.answers.windows import sentence_end
+from radixway.guard.incident import Finding
+from radixway.pipeline import GuardUnavailable
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+_CONTEXT = 1000
+"""Characters of what was said before that the service sees too."""
+_MOST_REPLY_BYTES = 2**20
+
+
+class Moderator:
+    """Asks the service. Its key and what it is asked are never logged."""
+
+    def __init__(self, section: ModerationSection) -> None:
+        """Raises ConfigError where the key's file cannot be read."""
+        self.section = section
+        self._key = _key_of(section)
+        self._session: ClientSession | None = None
+
+    async def judge(self, text: str) -> dict[str, float]:
+        """The categories that the service finds in the text, and their scores; empty where it finds none.
+
+        Raises GuardUnavailable: no answer in time, or none that can be understood.
+        """
+        import aiohttp
+
+        asked = {"input": text} | ({"model": self.section.model} if self.section.model else {})
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        assert self.section.url is not None
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=self.section.timeout_s)
+            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=True)
+        try:
+            async with self._session.post(
+                self.section.url, json=asked, headers=headers, allow_redirects=False
+            ) as reply:
+                if reply.status != 200:
+                    raise GuardUnavailable(f"the moderation service answered with status {reply.status}")
+                said = json.loads(await reply.content.read(_MOST_REPLY_BYTES))
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+            raise GuardUnavailable(f"the moderation service: {type(error).__name__}") from None
+        return self._found(said)
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _found(self, said: Any) -> dict[str, float]:
+        try:
+            found: dict[str, float] = {}
+            for result in said["results"]:
+                scores = {str(name): float(score) for name, score in result["category_scores"].items()}
+                if self.section.categories:
+                    over = [
+                        name
+                        for name, least in self.section.categories.items()
+                        if scores.get(name, 0) >= least
+                    ]
+                elif result["flagged"]:
+                    over = [name for name, is_so in result["categories"].items() if is_so] or ["flagged"]
+                else:
+                    over = []
+                found |= {name: max(scores.get(name, 1.0), found.get(name, 0.0)) for name in over}
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise GuardUnavailable("the moderation service's answer cannot be understood") from None
+        return found
+
+
+class Batches:
+    """One text on its way past the service, a few sentences at a time.
+
+    It is shown what the client will see, but with placeholders as the model wrote them: what was taken out
+    of a request on its way to a model is not told to another service.
+    """
+
+    rule = "answers.moderation"
+
+    def __init__(self, moderator: Moderator, hold_back: int) -> None:
+        self.action = moderator.section.action
+        self._moderator = moderator
+        self._longest = moderator.section.batch_chars + hold_back
+        self._waiting: deque[Piece] = deque()
+        self._told = ""
+        self._before = ""
+        self._length = 0
+        """Characters that were judged."""
+        self.stopped = False
+        self._findings: list[Finding] = []
+
+    async def pass_on(self, view: View, pieces: list[Piece], *, now: bool) -> list[Piece]:
+        """What may leave of all that has come; `now`: all of it is judged. Raises GuardUnavailable."""
+        for piece in pieces:
+            self._waiting.append(piece)
+            self._told += piece.text if piece.told is None else piece.told
+        passed: list[Piece] = []
+        while self._told and not self.stopped:
+            end = self._batch_end()
+            if end is None and not now:
+                break
+            batch = self._told[:end]
+            if not await self._passes(view, batch):
+                break
+            self._told = self._told[len(batch) :]
+            self._before = (self._before + batch)[-_CONTEXT:]
+            passed += self._take(len(batch))
+        if not self._told:
+            passed += self._waiting
+            self._waiting.clear()
+        return passed
+
+    def take_findings(self) -> list[Finding]:
+        """What was found since the last time; positions are those of what the service was shown."""
+        found, self._findings = self._findings, []
+        return found
+
+    def give_up(self) -> list[Piece]:
+        """All that waits, unjudged."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._told = ""
+        return waiting
+
+    def _batch_end(self) -> int | None:
+        least = self._moderator.section.batch_chars
+        if len(self._told) <= least:
+            return None
+        end = sentence_end(self._told, least - 1, self._longest - least)
+        if end is not None:
+            return end
+        return self._longest if len(self._told) > self._longest else None
+
+    async def _passes(self, view: View, batch: str) -> bool:
+        if not batch.strip():
+            return True
+        found = await self._moderator.judge(self._before + batch)
+        begin, end = self._length, self._length + len(batch)
+        self._length = end
+        self._findings += [view.finding(name, begin, end, score) for name, score in found.items()]
+        self.stopped = bool(found) and self.action == "block"
+        return not self.stopped
+
+    def _take(self, length: int) -> list[Piece]:
+        """The pieces of the next `length` characters told."""
+        taken: list[Piece] = []
+        while length > 0:
+            piece = self._waiting.popleft()
+            told = piece.text if piece.told is None else piece.told
+            if piece.told is None and len(told) > length:
+                piece, rest = piece.split(length)
+                self._waiting.appendleft(rest)
+                told = piece.text
+            elif len(told) > length:  # what was put in is not divided: it goes with its first half
+                self._told = self._told[len(told) - length :]
+            length -= len(told)
+            taken.append(piece)
+        return taken
+
+
+def _key_of(section: ModerationSection) -> str | None:
+    if section.api_key_file is not None:
+        try:
+            return section.api_key_file.expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"guard.answers.moderation.api_key_file: it cannot be read: {error}") from None
+    return None if section.api_key is None else section.api_key.get_secret_value()

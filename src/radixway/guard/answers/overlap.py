@@ -1,0 +1,104 @@
+"""Runs that a growing text has in common with a secret one.
+
+Both are taken as letters alone (`letters.py`), so that case, spacing, points and markup hide nothing; the
+secret is looked for forwards, backwards and in rot13. An index of n-grams finds where a run may begin, and
+then it is followed letter by letter: a step per letter, whatever the secret's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+
+from radixway.guard.answers.letters import letters_of, rot13, weighed
+
+N = 8
+"""Letters of the n-grams."""
+_MOST_RUNS = 8
+"""Places that are followed at a time; of an n-gram that occurs more often, the first ones."""
+_LONGEST = 65_536
+"""Characters of a secret that are looked for."""
+
+
+class SecretIndex:
+    """A text that is not to be told."""
+
+    def __init__(self, secret: str) -> None:
+        letters, weights = weighed(secret[:_LONGEST])
+        self.length = len(letters)
+        self.weight = sum(weights)
+        self.text = "\0".join((letters, letters[::-1], rot13(letters)))
+        self._sums = [0, *accumulate([*weights, 0, *reversed(weights), 0, *weights])]
+        self._ends: dict[str, list[int]] = {}
+        for at in range(len(self.text) - N + 1):
+            gram = self.text[at : at + N]
+            if "\0" not in gram:
+                ends = self._ends.setdefault(gram, [])
+                if len(ends) < _MOST_RUNS:
+                    ends.append(at + N)
+
+    def shared_with(self, texts: Iterable[str]) -> frozenset[str]:
+        """The n-grams that it has in common with these."""
+        return frozenset(
+            gram
+            for letters in map(letters_of, texts)
+            for at in range(len(letters) - N + 1)
+            if (gram := letters[at : at + N]) in self._ends
+        )
+
+    def begins(self, gram: str) -> list[int]:
+        """The places behind an n-gram, wherever it occurs."""
+        return self._ends.get(gram, [])
+
+    def weight_of(self, end: int, length: int) -> int:
+        """Of a run that ends there."""
+        return self._sums[end] - self._sums[end - length]
+
+
+class Overlap:
+    """Follows a text that grows letter by letter."""
+
+    def __init__(self, index: SecretIndex, known: frozenset[str] = frozenset()) -> None:
+        """`known`: n-grams that the client has anyway, which give nothing away; no run goes through one."""
+        self._index = index
+        self._known = known
+        self._tail = ""
+        self._runs: list[tuple[int, int]] = []
+        """Where in the index each run is now, and how long it is; the longest first."""
+        self._covered = bytearray(len(index.text))
+        self.covered = 0
+        """Letters of the secret that have been told, in runs of at least N, each way of telling counted."""
+
+    @property
+    def length(self) -> int:
+        """Letters of the longest run that the text ends with."""
+        return self._runs[0][1] if self._runs else 0
+
+    @property
+    def weight(self) -> int:
+        """What it weighs."""
+        return self._index.weight_of(*self._runs[0]) if self._runs else 0
+
+    def add(self, letter: str) -> None:
+        """One more letter."""
+        self._tail = (self._tail + letter)[-N:]
+        if self._tail in self._known:
+            self._runs = []
+            return
+        if self._runs:
+            text = self._index.text
+            self._runs = [
+                (end + 1, length + 1) for end, length in self._runs if end < len(text) and text[end] == letter
+            ]
+        if self._runs:
+            self._cover(self._runs[0][0] - 1)
+            return
+        self._runs = [(end, N) for end in self._index.begins(self._tail)]
+        if self._runs:
+            for at in range(self._runs[0][0] - N, self._runs[0][0]):
+                self._cover(at)
+
+    def _cover(self, at: int) -> None:
+        if not self._covered[at]:
+            self._covered[at] = 1
+            self.covered += 1

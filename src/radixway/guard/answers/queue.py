@@ -1,0 +1,267 @@
+"""Events of a guarded stream: they wait until their texts are decided, and leave in the order they came in.
+
+events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish ][ usage ][DONE]
+           └ as they came ┘└ rewritten: the mask is in the first ────┘└ as they came …
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from radixway.guard.answers.forms import Field, Form, Json
+from radixway.guard.answers.pieces import Piece
+from radixway.guard.answers.report import Report
+from radixway.guard.answers.text import WatchedText
+from radixway.guard.answers.whole import Watch
+from radixway.pipeline.events import data_of
+
+DONE = b"data: [DONE]\n\n"
+_LONG = 32
+"""Characters of an event that is divided where only a part of it is decided."""
+_HALF = "\ufffd"
+"""What stands for a character that has not come whole."""
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.encode
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """A text, and what the client has of it."""
+
+    text: WatchedText
+    index: int
+    """Of its answer."""
+    said: list[str] = field(default_factory=list)
+    changed: bool = False
+    """Something the client has is not as it came."""
+    hidden_until: int = 0
+    """Where what was changed last ends, in the worker's words."""
+
+    def take(self, until: int) -> tuple[str, bool]:
+        """What the client gets up to there, and whether any of it is not as it came."""
+        pieces: list[Piece] = self.text.take_until(until)
+        for piece in pieces:
+            if not piece.stayed:
+                self.hidden_until = piece.origin + piece.size
+                self.changed = True
+        new = "".join(piece.text for piece in pieces)
+        self.said.append(new)
+        return new, not all(piece.stayed for piece in pieces)
+
+
+@dataclass(slots=True, eq=False)
+class Spot:
+    """A text's stretch in one event: `[begin, end)` in the worker's words."""
+
+    told: Told
+    field: Field
+    at: int
+    """Which of the event's answers, and of that one's fields."""
+    nth: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """An event."""
+
+    raw: bytes
+    data: Any = None
+    """What it says; None where it is no answer."""
+    spots: list[Spot] = field(default_factory=list)
+    divided: bool = False
+
+    def rewritten(self) -> bytes:
+        """Its bytes with what `data` says now."""
+        kept = [line for line in self.raw.splitlines() if line and not line.startswith(b"data:")]
+        return b"\n".join([*kept, b"data: " + _encode(self.data)]) + b"\n\n"
+
+
+class EventQueue:
+    """Takes the worker's events and gives out the client's. No I/O but what judges do."""
+
+    def __init__(self, form: Form, watch: Watch, report: Report) -> None:
+        self._form = form
+        self._watch = watch
+        self._report = report
+        self._waiting: deque[Waiting] = deque()
+        self._now: dict[int, Told] = {}
+        """By answer: the text that grows."""
+        self._field: dict[int, str] = {}
+        self._wholes = Wholes()
+        self._head: Json = {}
+        self._finished: set[int] = set()
+        self.ended = False
+        """The guard has ended the stream."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._waiting)
+
+    async def take(self, raw: bytes) -> bytes:
+        """One event; what may leave now."""
+        if self.ended:
+            return b""
+        said = data_of(raw)
+        event = Waiting(raw)
+        if said.startswith((b"{", b"[{")):
+            await self._read(event, said)
+        elif said.startswith(b"[DONE]"):
+            await self.end()
+        self._waiting.append(event)
+        return self._leaving()
+
+    async def hurry(self) -> bytes:
+        """What has waited long enough."""
+        for told in self._now.values():
+            await told.text.hurry()
+            self._report.hear(told.text.all_judges())
+        return self._leaving(divided_from=1)
+
+    async def end(self) -> bytes:
+        """No text follows; what may leave now."""
+        for index in list(self._now):
+            await self._close(index)
+        return self._leaving()
+
+    async def _read(self, event: Waiting, said: bytes) -> None:
+        try:
+            data = _decode(said)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        answers = self._form.answers(data)
+        if not answers:
+            return
+        event.data = data
+        if isinstance(data, dict):
+            self._head = data
+        for at, (index, answer) in enumerate(answers):
+            for nth, each in enumerate(self._form.fields(answer)):
+                event.spots.append(await self._grow(index, answer, each, at, nth))
+            if self._form.is_finished(answer):
+                self._finished.add(index)
+                await self._close(index)
+
+    async def _grow(self, index: int, answer: Json, said: Field, at: int, nth: int) -> Spot:
+        if self._field.get(index) != said.name:
+            await self._close(index)  # a model that answers does not go on thinking
+        told = self._now.get(index)
+        if told is None:
+            watched = self._watch(f"{self._form.place(index)}.{said.name}", in_json=said.in_json)
+            told = self._now[index] = Told(watched, index)
+            self._field[index] = said.name
+        begin = told.text.length
+        await told.text.grow(self._wholes.new(index, answer, said.text, begin))
+        self._report.hear(told.text.all_judges())
+        return Spot(told, said, at, nth, begin, told.text.length)
+
+    async def _close(self, index: int) -> None:
+        told = self._now.pop(index, None)
+        if told is not None:
+            await told.text.grow("", last=True)
+            self._report.hear(told.text.all_judges())
+
+    def _leaving(self, divided_from: int = _LONG) -> bytes:
+        leaving: list[bytes] = []
+        while self._waiting and not self.ended:
+            event = self._waiting[0]
+            if any(spot.told.text.known < spot.end for spot in event.spots):
+                leaving.append(self._first_part(event, divided_from))
+                break
+            self._waiting.popleft()
+            leaving.append(self._left(event))
+        return b"".join(leaving)
+
+    def _left(self, event: Waiting) -> bytes:
+        """The event as it leaves."""
+        rewrite = event.divided
+        answers = self._form.answers(event.data) if event.spots else []
+        for spot in event.spots:
+            told, answer = spot.told, answers[spot.at][1]
+            is_last = told.text.stopped and spot.end > told.text.stop_at
+            changed = self._tell(spot, answer, told.take(spot.end)) or is_last
+            if is_last:
+                self._form.drop_tokens(answer)
+                self._form.unfinish(answer)
+                return (event.rewritten() if spot.field.text else b"") + self._cut(told)
+            rewrite = rewrite or changed
+        return event.rewritten() if rewrite else event.raw
+
+    def _tell(self, spot: Spot, answer: Json, taken: tuple[str, bool]) -> bool:
+        """Put in what the client gets. Whether that is not what came."""
+        new, changed = taken
+        told = spot.told
+        hidden = changed or spot.begin < told.hidden_until or (told.changed and self._wholes.are)
+        if hidden:
+            self._form.drop_tokens(answer)
+        spot.field.set("".join(told.said) if self._wholes.are else new)
+        return hidden
+
+    def _first_part(self, event: Waiting, least: int) -> bytes:
+        """What is decided of a long event, as an event of its own."""
+        if len(event.spots) != 1 or self._wholes.are:
+            return b""
+        spot = event.spots[0]
+        until = spot.told.text.known
+        if spot.end - spot.begin < least or until <= spot.begin:
+            return b""
+        part = Waiting(event.raw, _decode(data_of(event.raw)))
+        answer = self._form.answers(part.data)[spot.at][1]
+        field = self._form.fields(answer)[spot.nth]
+        self._tell(replace(spot, field=field), answer, spot.told.take(until))
+        self._form.drop_tokens(answer)
+        self._form.unfinish(answer)
+        if event.divided:
+            self._form.continue_from(answer)
+        else:
+            self._form.continue_from(self._form.answers(event.data)[spot.at][1])
+        spot.begin, event.divided = until, True
+        return part.rewritten()
+
+    def _cut(self, stopped: Told) -> bytes:
+        """Every answer ends here."""
+        self.ended = True
+        self._waiting.clear()
+        events = []
+        for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
+            told = stopped if index == stopped.index else self._now[index]
+            said = "".join(told.said) if self._wholes.are else ""
+            events.append(b"data: " + _encode(self._form.closing(self._head, index, said)) + b"\n\n")
+        return b"".join(events) + DONE
+
+
+class Wholes:
+    """Tells events of `/generate` that repeat the text so far from those that bring only what is new."""
+
+    def __init__(self) -> None:
+        self.are = False
+        """They repeat it."""
+        self._said: dict[int, str] = {}
+        self._known = False
+
+    def new(self, index: int, answer: Json, text: str, have: int) -> str:
+        """What of an event's text is new, `have` characters of its answer being known."""
+        meta = answer.get("meta_info")
+        if meta is None:
+            return text
+        before = self._said.get(index)
+        if before is not None and not self._known:
+            self._known, self.are = True, _repeats(before, text, answer, meta)
+        self._said[index] = text
+        if meta.get("finish_reason") is None and (before is None or self.are):
+            text = text.rstrip(_HALF)
+        return text[have:] if self.are else text
+
+
+def _repeats(before: str, text: str, answer: Json, meta: Json) -> bool:
+    ids, count = answer.get("output_ids"), meta.get("completion_tokens")
+    if isinstance(ids, list) and ids and type(count) is int:
+        return len(ids) >= count
+    return text.startswith(before.rstrip(_HALF))

@@ -1,0 +1,110 @@
+"""What was found in one reply, and what was done: metrics, the journal, the audit's incidents."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import Counter
+
+from radixway.guard.answers.judging import Judge
+from radixway.guard.answers.moderation import Batches
+from radixway.guard.incident import Finding, Incident, Recorder
+from radixway.pipeline import Request
+from radixway.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+_MOST_FINDINGS = 100
+"""Of one rule, in one reply, that are told one by one."""
+
+
+class AnswerCounts:
+    """For `/metrics` and `/health`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=metrics.registry)
+
+        self.found = counter(
+            "radixway_guard_answers", "Answers in which the guard found something", "rule", "action"
+        )
+        self.failures = counter(
+            "radixway_guard_answer_errors", "Answers that a rule could not judge", "rule", "outcome"
+        )
+        self.failing: dict[str, str] = {}
+        """Rules that could not judge the last time, and why."""
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"state": "failing" if self.failing else "ok", "errors": dict(self.failing)}
+
+
+class Report:
+    """Of one reply. It holds types and positions, no text."""
+
+    def __init__(
+        self, request: Request, counts: AnswerCounts, recorder: Recorder | None, *, passes_unread: bool
+    ) -> None:
+        """`passes_unread`: what nobody can judge is told."""
+        self._request = request
+        self._counts = counts
+        self._recorder = recorder
+        self._passes_unread = passes_unread
+        self._findings: dict[str, list[Finding]] = {}
+        self._actions: dict[str, str] = {}
+        self._many: dict[str, int] = {}
+        self._failed: dict[str, str] = {}
+        self._closed = False
+
+    def hear(self, judges: Iterable[Judge | Batches]) -> None:
+        """What they found since the last time. The answer is not kept for others from then on."""
+        for judge in judges:
+            found = judge.take_findings()
+            if not found:
+                continue
+            self._request.uncacheable = self._request.uncacheable or judge.rule.replace(".", "_")
+            kept = self._findings.setdefault(judge.rule, [])
+            kept += found[: _MOST_FINDINGS - len(kept)]
+            self._many[judge.rule] = self._many.get(judge.rule, 0) + len(found)
+            self._actions[judge.rule] = judge.action
+
+    def failed(self, rule: str, error: Exception) -> bool:
+        """A rule could not judge. Whether the answer goes on without it."""
+        outcome = "allow" if self._passes_unread else "block"
+        self._counts.failures.labels(rule, outcome).inc()
+        self._counts.failing[rule] = type(error).__name__
+        log.warning("guard: %s could not judge an answer: %s", rule, type(error).__name__)
+        self._failed[rule] = outcome
+        self._request.uncacheable = self._request.uncacheable or "guard_failed"
+        return self._passes_unread
+
+    def close(self) -> None:
+        """The reply is over, however. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        request = self._request
+        for rule, outcome in self._failed.items():
+            request.journal.add("guard_answer", rule=rule, action="error", outcome=outcome)
+            self._record(rule, "error", (), {"outcome": outcome})
+        for rule, found in self._findings.items():
+            action = self._actions[rule]
+            self._counts.found.labels(rule, action).inc()
+            told = [
+                [each.type, each.where, each.begin, each.end, round(each.confidence, 3)] for each in found
+            ]
+            request.journal.add(
+                "guard_answer", rule=rule, action=action, found=self._many[rule], findings=told
+            )
+            self._record(rule, action, tuple(found), {"found": str(self._many[rule])})
+
+    def _record(self, rule: str, action: str, found: tuple[Finding, ...], notes: dict[str, str]) -> None:
+        if self._recorder is None:
+            return
+        request = self._request
+        model = request.answering or request.known_model
+        self._recorder.record(
+            Incident(request.id, request.tenant, request.user, model, rule, action, found, notes)
+        )

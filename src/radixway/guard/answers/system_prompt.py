@@ -1,0 +1,154 @@
+"""The system prompt in an answer: in a row, in large part, or in base64 or hexadecimal digits."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections import deque
+from collections.abc import Sequence
+
+from radixway.config.guard.answers import SystemPromptSection
+from radixway.guard.answers.judging import Edit, View
+from radixway.guard.answers.letters import WORD
+from radixway.guard.answers.overlap import N, Overlap, SecretIndex
+from radixway.guard.incident import Finding
+
+_LEAST_CODE = 24
+"""Digits from which a row may be a code."""
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+_HEX = frozenset("0123456789abcdefABCDEF")
+_BETWEEN_HEX = frozenset(" \n\t:,-x\\%")
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+class Decoding:
+    """A row of digits, decoded as it grows. Digits that break off are forgotten."""
+
+    def __init__(self, *, digits: frozenset[str], between: frozenset[str], group: int) -> None:
+        self._digits = digits
+        self._between = between
+        self._group = group
+        self._row: list[str] = []
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self.begin: int | None = None
+        """Where the row began."""
+        self.length = 0
+
+    def add(self, char: str, at: int) -> str:
+        """What one more character tells."""
+        if char not in self._digits:
+            if char not in self._between:
+                self.begin, self.length = None, 0
+                self._row.clear()
+                self._utf8.reset()
+            return ""
+        if self.begin is None:
+            self.begin = at
+        self.length += 1
+        self._row.append(char)
+        if self.length < _LEAST_CODE or len(self._row) % self._group:
+            return ""
+        row = "".join(self._row)
+        self._row.clear()
+        raw = bytes.fromhex(row) if self._group == 2 else base64.b64decode(row.translate(_URL_SAFE))
+        return self._utf8.decode(raw)
+
+
+class SystemPromptJudge:
+    """Follows one text. It holds back what may be a run of the prompt, and at most `hold_back` characters."""
+
+    rule = "answers.system_prompt"
+
+    def __init__(
+        self, section: SystemPromptSection, index: SecretIndex, known: frozenset[str], hold_back: int
+    ) -> None:
+        """`known`: what the index shares with texts that the client has anyway."""
+        self.action = section.action
+        self.safe = 0
+        self.stop: int | None = None
+        self._least = section.words * WORD
+        self._covers = max(1, int(section.share * index.length))
+        self._is_long = index.weight >= 2 * self._least
+        self._hold_back = hold_back
+        self._plain = Overlap(index, known)
+        self._coded = [
+            (Decoding(digits=_BASE64, between=frozenset("\r\n"), group=4), Overlap(index, known)),
+            (Decoding(digits=_HEX, between=_BETWEEN_HEX, group=2), Overlap(index, known)),
+        ]
+        self._places: deque[int] = deque(maxlen=hold_back)
+        """Where the latest letters stand."""
+        self._seen = 0
+        self._held = 0
+        self._told_largely = False
+        self._run: tuple[int, int] | None = None
+        """A run that is found already, and goes on."""
+        self._findings: list[tuple[View, int, int]] = []
+
+    async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
+        """See `Judge`. Nothing is changed: what is told is told."""
+        text, holds = view.text, self.action == "block"
+        while self._seen < len(text) and self.stop is None:
+            at = self._seen
+            self._seen += 1
+            begin = self._add(text[at], at)
+            if holds:
+                self._held = max(self._held, self._held_from())
+            self._note(view, begin, at)
+            if begin is not None and holds:
+                self.stop = self._held
+        if last or self.stop is not None:
+            self._close(view)
+        self.safe = len(text) if last or not holds else self._held
+        return ()
+
+    async def hurry(self, view: View) -> Sequence[Edit]:
+        """See `Judge`: a run that may be one goes on waiting."""
+        return ()
+
+    def take_findings(self) -> list[Finding]:
+        """See `Judge`."""
+        found, self._findings = self._findings, []
+        return [view.finding("system_prompt_leak", begin, end, 1.0) for view, begin, end in found]
+
+    def _add(self, char: str, at: int) -> int | None:
+        """One more character. Where what gives the prompt away began, if it does by now."""
+        for letter in filter(str.isalnum, char.casefold()):
+            self._plain.add(letter)
+            self._places.append(at)
+        begin = None
+        if self._gives_away(self._plain):
+            begin = self._places[-self._plain.length] if self._plain.length <= len(self._places) else 0
+        for decoding, overlap in self._coded:
+            for letter in filter(str.isalnum, decoding.add(char, at).casefold()):
+                overlap.add(letter)
+            if decoding.begin is not None and decoding.length >= _LEAST_CODE and self._gives_away(overlap):
+                begin = decoding.begin
+        return begin
+
+    def _note(self, view: View, begin: int | None, at: int) -> None:
+        if begin is not None:
+            self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
+        elif view.text[at].isalnum():
+            self._close(view)
+
+    def _gives_away(self, overlap: Overlap) -> bool:
+        if overlap.weight >= self._least:
+            return True
+        if self._is_long and not self._told_largely and overlap.covered >= self._covers:
+            self._told_largely = True
+            return True
+        return False
+
+    def _close(self, view: View) -> None:
+        if self._run is not None:
+            self._findings.append((view, *self._run))
+            self._run = None
+
+    def _held_from(self) -> int:
+        """Where what may be part of a run begins."""
+        length = max(self._plain.length, N - 1)
+        begin = self._places[-length] if length <= len(self._places) else 0
+        for decoding, _ in self._coded:
+            if decoding.begin is not None:
+                begin = min(begin, decoding.begin)
+        return max(begin, self._seen - self._hold_back)

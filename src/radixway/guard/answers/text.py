@@ -1,0 +1,171 @@
+"""One text of an answer on its way to the client.
+
+worker's words ─ Restorer ─► view ─ judges ─► pieces ─ Batches ─► what the client gets
+                             └ what no judge is sure of yet is held back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from radixway.guard.answers.judging import Edit, Judge, View
+from radixway.guard.answers.moderation import Batches
+from radixway.guard.answers.pieces import Piece, Pieces
+from radixway.guard.placeholders import Restored, Restorer
+
+Failed = Callable[[str, Exception], bool]
+"""Told that a rule cannot judge. Whether the text may go on without it."""
+
+
+class WatchedText:
+    """Takes the text in any pieces; gives out what is certain, by the place it had in the worker's words."""
+
+    def __init__(
+        self,
+        view: View,
+        judges: Sequence[Judge],
+        failed: Failed,
+        restorer: Restorer | None = None,
+        batches: Batches | None = None,
+    ) -> None:
+        self.view = view
+        self.judges = list(judges)
+        self.batches = batches
+        self.stopped = False
+        """The answer must end behind what has been decided."""
+        self.stopped_by: str | None = None
+        """The rule that said so."""
+        self.length = 0
+        """Characters that have come."""
+        self._failed = failed
+        self._restorer = restorer
+        self._undecided = Pieces()
+        self._decided = Pieces()
+        self._edits: list[Edit] = []
+        self._at = 0
+        """The place in the view up to which it is decided."""
+        self._origin = 0
+        """The same in the worker's words that have been read into the view."""
+        self._known = 0
+        self._last = False
+
+    def all_judges(self) -> list[Judge | Batches]:
+        """Whoever may have found something."""
+        return [*self.judges, *([] if self.batches is None else [self.batches])]
+
+    @property
+    def stop_at(self) -> int:
+        """Where it was stopped, in the worker's words."""
+        return self._known
+
+    @property
+    def known(self) -> int:
+        """Up to where in the worker's words it is decided what becomes of them."""
+        return self.length if self._last or self.stopped else self._known
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is held back."""
+        return self.known < self.length
+
+    async def grow(self, text: str, *, last: bool = False) -> None:
+        """More of it, or its end."""
+        if self.stopped or self._last:
+            return
+        self.length += len(text)
+        self._read(text, last=last)
+        for judge in list(self.judges):
+            await self._ask(judge, last=last)
+        await self._decide(last=last)
+        self._last = last
+
+    async def hurry(self) -> None:
+        """It has waited long enough."""
+        if self.stopped or self._last:
+            return
+        for judge in list(self.judges):
+            await self._ask(judge, last=False, hurry=True)
+        await self._decide(last=False, hurry=True)
+
+    def take_until(self, place: int) -> list[Piece]:
+        """What the client gets for the worker's words up to `place`, as far as that is known."""
+        return self._decided.take_until(place)
+
+    def _read(self, text: str, *, last: bool) -> None:
+        if self._restorer is None:
+            parts = [Restored(text, text)] if text else []
+        else:
+            parts = self._restorer.grow(text) + (self._restorer.end() if last else [])
+        for part in parts:
+            size = len(part.written)
+            told = None if part.is_own else part.written
+            self._undecided.add(Piece(part.text, self._origin, size, told))
+            self._origin += size
+            begin = len(self.view.text)
+            self.view.text += part.text
+            if not part.is_own:
+                self.view.restored.append((begin, len(self.view.text)))
+
+    async def _ask(self, judge: Judge, *, last: bool, hurry: bool = False) -> None:
+        try:
+            self._edits += await (judge.hurry(self.view) if hurry else judge.grow(self.view, last=last))
+        except Exception as error:  # noqa: BLE001 - what fails for whatever reason is told, or ends it
+            if self._failed(judge.rule, error):
+                self.judges.remove(judge)
+            else:
+                judge.stop = judge.safe
+
+    async def _decide(self, *, last: bool, hurry: bool = False) -> None:
+        stops = [(judge.stop, judge.rule) for judge in self.judges if judge.stop is not None]
+        stop, rule = min(stops, default=(None, None))
+        limit = min((judge.safe for judge in self.judges if judge.stop is None), default=len(self.view.text))
+        stopped = stop is not None and limit >= stop
+        if stop is not None and stopped:
+            limit = max(stop, self._at)
+        pieces = self._apply(limit, whole=stopped)
+        if self.batches is not None:
+            pieces = await self._moderate(pieces, now=last or hurry or stopped)
+            stopped, rule = (True, self.batches.rule) if self.batches.stopped else (stopped, rule)
+        for piece in pieces:
+            self._decided.add(piece)
+            self._known = piece.origin + piece.size
+        if stopped:
+            self.stopped, self.stopped_by = True, rule
+
+    async def _moderate(self, pieces: list[Piece], *, now: bool) -> list[Piece]:
+        assert self.batches is not None
+        batches = self.batches
+        try:
+            return await batches.pass_on(self.view, pieces, now=now)
+        except Exception as error:  # noqa: BLE001 - as above
+            if self._failed(batches.rule, error):
+                self.batches = None
+                return batches.give_up()
+            batches.stopped = True
+            return []
+
+    def _apply(self, limit: int, *, whole: bool) -> list[Piece]:
+        """The view up to `limit`, changed as the judges say.
+
+        An edit that reaches beyond the limit is made `whole`, or waits with all that follows.
+        """
+        edits = sorted(self._edits, key=lambda edit: (edit.begin, -edit.end))
+        pieces: list[Piece] = []
+        while edits and edits[0].begin < limit:
+            edit = edits[0]
+            if edit.end > limit and not whole:
+                limit = max(edit.begin, self._at)
+                break
+            del edits[0]
+            if edit.end <= self._at:
+                continue  # inside another one
+            pieces += self._undecided.take(max(0, edit.begin - self._at))
+            gone = self._undecided.take(edit.end - max(edit.begin, self._at))
+            size = sum(piece.size for piece in gone)
+            pieces.append(Piece(edit.new, gone[0].origin, size, edit.new))
+            self._at = edit.end
+        if limit > self._at:
+            pieces += self._undecided.take(limit - self._at)
+            self._at = limit
+        self._edits = edits
+        return pieces
