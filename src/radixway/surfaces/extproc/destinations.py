@@ -57,6 +57,7 @@ class Destinations:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NoWorkers(f"worker {worker.name} cannot be resolved: {error}") from None
+        found.sort(key=lambda each: each[0] is not socket.AF_INET)  # what listens on one kind listens on this
         address = str(found[0][4][0])
         if len(self._resolved) >= _MOST_NAMES:
             self._resolved.clear()

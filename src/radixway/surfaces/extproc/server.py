@@ -47,24 +47,13 @@ class EnvoyDoor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Raises CannotListen, ConfigError: a file of TLS cannot be read."""
-        most = self._config.max_message_bytes
-        options = [
-            ("grpc.max_receive_message_length", most),
-            ("grpc.max_send_message_length", most),
-            ("grpc.so_reuseport", 0),
-        ]
-        self._server = server = grpc.aio.server(options=options)
-        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(self, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        if self._config.reflection:
-            reflection.enable_server_reflection(
-                (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-            )
-        self.port = self._listen(server)
-        await server.start()
-        for name in ("", SERVICE):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        credentials = None if self._config.tls is None else _credentials(self._config.tls)
+        self._server = self._build()
         try:
+            self.port = self._listen(credentials)
+            await self._server.start()
+            for name in ("", SERVICE):
+                await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
             yield
         finally:
             await self.stop()
@@ -115,17 +104,30 @@ class EnvoyDoor:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _listen(self, server: Any) -> int:
-        address, tls = _address(self._config.host, self._config.port), self._config.tls
+    def _build(self) -> Any:
+        most = self._config.max_message_bytes
+        options = [
+            ("grpc.max_receive_message_length", most),
+            ("grpc.max_send_message_length", most),
+            ("grpc.so_reuseport", 0),  # a port that is taken is an error
+        ]
+        server = grpc.aio.server(options=options)
+        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(self, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        if self._config.reflection:
+            services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(services, server)
+        return server
+
+    def _listen(self, credentials: Any) -> int:
+        address = _address(self._config.host, self._config.port)
         _warn_if_open(self._config)
         try:
-            if tls is None:
-                port = server.add_insecure_port(address)
-            else:
-                port = server.add_secure_port(address, _credentials(tls))
+            if credentials is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, credentials))
         except RuntimeError as error:
             raise CannotListen(f"cannot listen on {address} for Envoy: {error}") from None
-        return int(port)
 
 
 def _credentials(tls: ExtProcTlsSection) -> Any:
