@@ -122,7 +122,7 @@ async def test_what_is_in_hand_ends_before_the_gateway_does():
 async def test_a_port_that_is_taken_and_files_that_are_missing_are_told_in_words(tmp_path):
     async with running_gateway(ext_proc=DOOR) as gateway:
         taken = DOOR | {"port": gateway.gateway.envoy_door.port}
-        with pytest.raises(CannotListen, match=rf"cannot listen on 127.0.0.1:{taken['port']} for Envoy"):
+        with pytest.raises(CannotListen, match=rf"cannot listen on 127.0.0.1:{taken['port']}: "):
             async with Gateway(load_config(overrides={"ext_proc": taken})).running():
                 pass
     missing = DOOR | {"tls": {"cert": str(tmp_path / "none.pem"), "key": str(tmp_path / "none.key")}}

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from radixway.config import ConfigError, ExtProcSection, ExtProcTlsSection
 from radixway.surfaces.extproc.conversation import Conversation, Terms
-from radixway.web import CannotListen, ClientGone, HttpError
+from radixway.web import CannotListen, ClientGone, HttpError, bind
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ class EnvoyDoor:
     async def running(self) -> AsyncIterator[None]:
         """Raises CannotListen, ConfigError: a file of TLS cannot be read."""
         credentials = None if self._config.tls is None else _credentials(self._config.tls)
+        bind(self._config.host, self._config.port).close()  # which says better than gRPC why it cannot
+        _warn_if_open(self._config)
         self._server = self._build()
         try:
             self.port = self._listen(credentials)
@@ -121,7 +123,6 @@ class EnvoyDoor:
 
     def _listen(self, credentials: Any) -> int:
         address = _address(self._config.host, self._config.port)
-        _warn_if_open(self._config)
         try:
             if credentials is None:
                 return int(self._server.add_insecure_port(address))
