@@ -29,6 +29,7 @@ _SHAPES = frozenset((
 ))  # fmt: skip
 """How many digits the groups have that card numbers are written in."""
 _MOST_GROUPS = 5
+_ONE_BY_ONE = range(13, 20)
 
 _ANY = range(12, 20)
 _ISSUERS = (
@@ -59,7 +60,7 @@ _ANY_ISSUER = ("1", "9", range(13, 20))
 _UNIONPAY = ("62", "62", range(16, 20))
 
 _CARD_WORDS = Words(
-    "card|visa|master ?card|amex|american express|maestro|discover|credit|debit|cc|atm",
+    "(?:credit|bank)? ?card|visa|master ?card|amex|american express|maestro|discover|credit|debit|cc|atm",
     "卡号 银行卡 信用卡 借记卡 储蓄卡 卡片 银联 刷卡",
 )
 
@@ -72,10 +73,12 @@ def find_cards(reading: Reading) -> Iterator[PersonalData]:
     """Numbers that Luhn's check digit agrees with, in an issuer's range and a card's groups.
 
     0.97, and 0.99 beside a word for cards; where the range says little (Maestro) 0.6 and 0.95; where it is
-    nobody's, or a letter touches the number, 0.3 and 0.8.
+    nobody's 0.3 and 0.8. Less as well for digits one by one and beside a letter.
     """
     text = reading.text
     for cluster in reading.clusters(_ANY.start):
+        if len(cluster) in _ONE_BY_ONE and all(end - begin == 1 for begin, end in cluster):
+            yield from _card(text, cluster[0][0], cluster[-1][1])
         for first in range(len(cluster)):
             shape: tuple[int, ...] = ()
             for begin, end in cluster[first : first + _MOST_GROUPS]:
@@ -94,7 +97,8 @@ def _card(text: str, begin: int, end: int) -> Iterator[PersonalData]:
     if is_fraction(text, begin) or not luhn.is_valid(number):
         return
     unionpay = _is_of(number, (_UNIONPAY,))
-    if (unionpay or _is_of(number, _ISSUERS)) and not touches_letter(text, begin, end):
+    plain = not touches_letter(text, begin, end) and end - begin < 2 * len(number) - 1
+    if (unionpay or _is_of(number, _ISSUERS)) and plain:
         alone, beside = 0.97, 0.99
     elif _is_of(number, _RARER_ISSUERS) or unionpay:
         alone, beside = 0.6, 0.95

@@ -8,7 +8,8 @@ import re
 class Words:
     """Words of one subject, English and Chinese, looked for in a window around a span.
 
-    English words stand alone, in any case, with or without a plural; Chinese ones stand anywhere.
+    English words stand alone, in any case, in the plural, or as programs name things (`phoneNumber`); Chinese
+    ones stand anywhere.
     """
 
     def __init__(self, english: str, chinese: str = "", *, before: int = 50, after: int = 25) -> None:
@@ -16,7 +17,7 @@ class Words:
 
         Windows in characters.
         """
-        pattern = rf"(?<![a-z])(?:{english})s?(?![a-z])"
+        pattern = rf"(?<![a-z])(?:{english})(?:s|number|no|id)?(?![a-z])"
         if chinese:
             pattern += "|" + "|".join(chinese.split())
         self._pattern = re.compile(pattern)

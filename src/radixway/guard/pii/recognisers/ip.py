@@ -16,7 +16,8 @@ _LONGEST_V6 = len("0000:0000:0000:0000:0000:ffff:255.255.255.255")
 _FULL_V6_COLONS = 7
 
 _ADDRESS_WORDS = Words(
-    r"ip|ipv[46]|address|addresses|server|host|client|ping|subnet|gateway|dns|firewall|router|traceroute|ssh|login|from",
+    "ip|ipv[46]|ip ?address|address|addresses|server|host|client|ping|subnet|gateway|dns|firewall|router"
+    "|traceroute|ssh|login|from",
     "地址 服务器 网关 主机",
 )
 _VERSION_WORDS = re.compile(

@@ -33,8 +33,9 @@ _TRUNK = re.compile(r"\(0\)")
 _DATE = re.compile(r"[0-9]{4}([.\-/])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([.\-/])[0-9]{1,2}\2[0-9]{2,4}")
 
 _PHONE_WORDS = Words(
-    "phone|phoned|telephone|tel|mobile|cell ?phone|landline|fax|hotline|whatsapp|sms|pager|voicemail|handset"
-    "|call|called|calling|dial|ring|text me|contact|reach|answering|message|registered",
+    "(?:mobile|home|work|cell)? ?phone|phoned|telephone|tel|mobile|cell|landline|fax|hotline|whatsapp|sms"
+    "|pager|voicemail|handset|call|called|calling|dial|ring|text me|contact|reach|answering|message"
+    "|registered",
     "电话 手机 座机 传真 热线 联系 致电 拨打 来电 号码 短信 微信",
     before=45,
     after=20,

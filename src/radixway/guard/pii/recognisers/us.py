@@ -15,7 +15,7 @@ _SSN = re.compile(
     r"(?![0-9])(?![.\-][0-9])"
 )
 _SSN_WORDS = Words(
-    "ssn|social security(?: number| no| #)?|social|ss#|itin|tin|taxpayer|tax ?id",
+    "ssn|social ?security(?: number| no| #)?|social|ss#|itin|tin|taxpayer|tax ?id",
     "社会安全号 社会保障号 社安号",
 )
 _ALONE = {"-": 0.8, " ": 0.5, ".": 0.4, "": 0.2}
