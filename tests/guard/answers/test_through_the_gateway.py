@@ -172,3 +172,26 @@ async def test_a_finder_that_fails_lets_the_answer_pass_or_ends_it(monkeypatch):
             assert (choice["message"]["content"], choice["finish_reason"]) == expected
             assert (await steps(gateway, headers))["guard_answer"]["outcome"] == on_error
             assert "a@b.org" not in json.dumps((await gateway.get("/health"))[1])
+
+
+async def test_what_was_redacted_is_restored_in_the_answer_and_the_model_never_sees_it(monkeypatch):
+    section = {"pii": {"action": "redact"}, "answers": {"pii": {"action": "block"}}}
+    for stream in (False, True):
+        async with (
+            scripted_worker(saying("I wrote to [Email Address 1], as you said.")) as worker,
+            guarded(monkeypatch, worker.url, guard=section) as gateway,
+        ):
+            body = chat("write to anna@example.org", stream=stream)
+            (said, finish), _ = (
+                await streamed(gateway, body) if stream else (await whole(gateway, body), None)
+            )
+            assert said["content"] == "I wrote to anna@example.org, as you said."
+            assert finish == "stop"
+            assert b"anna@" not in worker.requests[0].body
+            assert b"[EMAIL_ADDRESS_1]" in worker.requests[0].body
+
+
+async def whole(gateway, body):
+    """The message, and why it ended."""
+    _, answer, _ = await gateway.post("/v1/chat/completions", body)
+    return answer["choices"][0]["message"], answer["choices"][0]["finish_reason"]

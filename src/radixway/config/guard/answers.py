@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from radixway.config.base import Section
 from radixway.config.guard.pii import OnError, Share
@@ -67,7 +67,14 @@ class ModerationSection(Section):
     batch_chars: int = Field(default=240, ge=1, le=100_000)
     """An answer is judged a few sentences at a time, at least so long; what is judged waits."""
     timeout_s: float = Field(default=5, gt=0)
+    """For each call; after one that fails, `on_error` says what becomes of the rest of the answer."""
     on_error: OnError = "allow"
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("api_key and api_key_file exclude each other")
+        return self
 
 
 class HoldBackSection(Section):
@@ -95,3 +102,7 @@ class AnswersSection(Section):
         """Whether answers are looked at."""
         parts = (self.pii, self.system_prompt, self.exfiltration)
         return any(part.action != "off" for part in parts) or self.moderation.url is not None
+
+    def on_error_of(self, rule: str) -> OnError:
+        """What becomes of an answer that this rule (`answers.pii`) cannot judge."""
+        return self.moderation.on_error if rule == "answers.moderation" else self.on_error

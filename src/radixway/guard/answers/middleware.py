@@ -55,7 +55,7 @@ class AnswerGuard:
         section, vault = self._sections.of(request), self._vault_of(request)
         if reply.status != 200 or not (section.is_on or vault):
             return reply
-        report = Report(request, self._counts, self._recorder, passes_unread=section.on_error == "allow")
+        report = Report(request, self._counts, self._recorder, section.on_error_of)
         watching = Watching(section, self._parts, request, vault, report)
         form = FORMS.get(request.surface, OPENAI)
         if reply.chunks is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prometheus_client import Counter
 
+from radixway.config.guard.pii import OnError
 from radixway.guard.answers.judging import Judge
 from radixway.guard.answers.moderation import Batches
 from radixway.guard.incident import Finding, Incident, Recorder
@@ -45,13 +46,17 @@ class Report:
     """Of one reply. It holds types and positions, no text."""
 
     def __init__(
-        self, request: Request, counts: AnswerCounts, recorder: Recorder | None, *, passes_unread: bool
+        self,
+        request: Request,
+        counts: AnswerCounts,
+        recorder: Recorder | None,
+        on_error: Callable[[str], OnError],
     ) -> None:
-        """`passes_unread`: what nobody can judge is told."""
+        """`on_error`: by rule, what becomes of a text that it cannot judge."""
         self._request = request
         self._counts = counts
         self._recorder = recorder
-        self._passes_unread = passes_unread
+        self._on_error = on_error
         self._findings: dict[str, list[Finding]] = {}
         self._actions: dict[str, str] = {}
         self._many: dict[str, int] = {}
@@ -72,13 +77,13 @@ class Report:
 
     def failed(self, rule: str, error: Exception) -> bool:
         """A rule could not judge. Whether the answer goes on without it."""
-        outcome = "allow" if self._passes_unread else "block"
+        outcome = self._on_error(rule)
         self._counts.failures.labels(rule, outcome).inc()
         self._counts.failing[rule] = type(error).__name__
         log.warning("guard: %s could not judge an answer: %s", rule, type(error).__name__)
         self._failed[rule] = outcome
         self._request.uncacheable = self._request.uncacheable or "guard_failed"
-        return self._passes_unread
+        return outcome == "allow"
 
     def close(self) -> None:
         """The reply is over, however. May be called again."""

@@ -33,8 +33,6 @@ class WatchedText:
         self.batches = batches
         self.stopped = False
         """The answer must end behind what has been decided."""
-        self.stopped_by: str | None = None
-        """The rule that said so."""
         self.length = 0
         """Characters that have come."""
         self._failed = failed
@@ -116,25 +114,21 @@ class WatchedText:
                 judge.stop = judge.safe
 
     async def _decide(self, *, last: bool, hurry: bool = False) -> None:
-        stops = [(judge.stop, judge.rule) for judge in self.judges if judge.stop is not None]
-        stop, rule = min(stops, default=(None, None))
+        stop = min((judge.stop for judge in self.judges if judge.stop is not None), default=None)
         limit = min((judge.safe for judge in self.judges if judge.stop is None), default=len(self.view.text))
         stopped = stop is not None and limit >= stop
         if stop is not None and stopped:
             limit = max(stop, self._at)
         pieces = self._apply(limit, whole=stopped)
-        if self.batches is not None:
-            pieces = await self._moderate(pieces, now=last or hurry or stopped)
-            stopped, rule = (True, self.batches.rule) if self.batches.stopped else (stopped, rule)
+        if (batches := self.batches) is not None:
+            pieces = await self._moderate(batches, pieces, now=last or hurry or stopped)
+            stopped = stopped or batches.stopped
         for piece in pieces:
             self._decided.add(piece)
             self._known = piece.origin + piece.size
-        if stopped:
-            self.stopped, self.stopped_by = True, rule
+        self.stopped = stopped
 
-    async def _moderate(self, pieces: list[Piece], *, now: bool) -> list[Piece]:
-        assert self.batches is not None
-        batches = self.batches
+    async def _moderate(self, batches: Batches, pieces: list[Piece], *, now: bool) -> list[Piece]:
         try:
             return await batches.pass_on(self.view, pieces, now=now)
         except Exception as error:  # noqa: BLE001 - as above
