@@ -67,7 +67,7 @@ def email(source: random.Random) -> str:
 def ip(source: random.Random) -> str:
     if source.random() < 0.3:
         return "2001:db8:" + ":".join(f"{source.randrange(1, 65536):x}" for _ in range(6))
-    return ".".join(str(source.randrange(21, 254)) for _ in range(4))
+    return ".".join(str(source.randrange(21, 127)) for _ in range(4))
 
 
 VALID = {

@@ -74,18 +74,20 @@ def find_phones(reading: Reading) -> Iterator[PersonalData]:
 _Found = tuple[int, int, float]
 
 
-def _forms(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
-    first = cluster[0][0]
-    yield from _national(text, _opened(text, first), cluster[-1][1])
-    if text[first - 1 : first] == "+":
-        yield from _international(text, _opened(text, first - 1))
-    elif text.startswith("00", first):
-        yield from _international(text, first)
+def _forms(text: str, cluster: Sequence[Span]) -> list[_Found]:
+    first, last = _opened(text, cluster[0][0]), cluster[-1][1]
+    known = [*_international(text, cluster[0][0]), *_of_known_form(text, cluster)]
+    if any(begin <= first and last <= end for begin, end, _ in known):
+        return known
+    return [*known, *_national(text, first, last)]
+
+
+def _of_known_form(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
     for begin, end in cluster:
         if is_fraction(text, begin):
             continue
         if end - begin == _AREA_DIGITS or text[begin:end] == "1":
-            yield from _north_american(text, _opened(text, begin), begins=begin == first)
+            yield from _north_american(text, _opened(text, begin), begins=begin == cluster[0][0])
         if text[begin] in "018":
             yield from _chinese(text, _opened(text, begin))
 
@@ -95,7 +97,8 @@ def _opened(text: str, begin: int) -> int:
     return begin - (text[begin - 1 : begin] == "(")
 
 
-def _international(text: str, begin: int) -> Iterator[_Found]:
+def _international(text: str, digits: int) -> Iterator[_Found]:
+    begin = _opened(text, digits - 1) if text[digits - 1 : digits] == "+" else digits
     match = _INTERNATIONAL.match(text, begin)
     ends = _ends(text, begin, match.end(), _LONGEST + len("00")) if match else []
     if match is None or not ends:
@@ -109,7 +112,7 @@ def _international(text: str, begin: int) -> Iterator[_Found]:
             yield begin, end, (0.98 if beside else 0.95) if plus else (0.95 if beside else 0.85)
             return
     if _is_possible(text[begin : ends[-1]], plus):
-        yield begin, ends[-1], (0.9 if beside else 0.75) if plus else (0.85 if beside else 0.6)
+        yield begin, ends[-1], (0.95 if beside else 0.75) if plus else (0.85 if beside else 0.6)
 
 
 def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
@@ -120,7 +123,7 @@ def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
     if spaced and not begins:
         return  # the end of a longer number
     if _is_beside(text, *match.span()):
-        confidence = 0.97 if _is_valid(match[0].removeprefix("00"), "US") else 0.9
+        confidence = 0.95
     elif _is_valid(match[0].removeprefix("00"), "US"):
         confidence = 0.6 if spaced else 0.9
     else:
