@@ -197,7 +197,7 @@ def _added(
         rng = random.Random(number)
         texts = [question(tokens, rng) for _ in range(count if number >= 0 else 10)]
         for gateway, model in ((routes, MODEL), (reads, "auto")):
-            cpu_s, _ = _send(gateway, load, bodies, texts, model, 4)
+            cpu_s, _ = send(gateway, load, bodies, texts, model, 4)
             if number >= 0:
                 costs[gateway.name].append(cpu_s / len(texts) * 1e3)
     differences = [one - other for one, other in zip(costs["reads"], costs["routes"], strict=True)]
@@ -209,7 +209,7 @@ def _added(
 def _hits(gateway: Gateway, load: Load, bodies: Path, rounds: int) -> dict[str, dict[str, float]]:
     """Milliseconds to the first byte: of a miss, of the same question again, of one in other words."""
     pairs = list(_must_hit())
-    _send(gateway, load, bodies, [one for one, _ in pairs[:5]], "auto", 1)  # for warmth
+    send(gateway, load, bodies, [one for one, _ in pairs[:5]], "auto", 1)  # for warmth
     _purge(gateway)
     told: dict[str, list[float]] = {"miss": [], "same words": [], "other words": []}
     counted: dict[str, float] = dict.fromkeys(told, 0.0)
@@ -221,7 +221,7 @@ def _hits(gateway: Gateway, load: Load, bodies: Path, rounds: int) -> dict[str, 
             ("other words", [other for _, other in pairs]),
         ):
             before = _count_of_hits(gateway)
-            _, first_byte_s = _send(gateway, load, bodies, texts, "auto", 1)
+            _, first_byte_s = send(gateway, load, bodies, texts, "auto", 1)
             counted[name] += (_count_of_hits(gateway) - before) / len(texts) / rounds
             told[name] += first_byte_s
     return {
@@ -241,7 +241,7 @@ def _must_hit() -> Iterator[tuple[str, str]]:
             yield one, other
 
 
-def _send(
+def send(
     gateway: Gateway, load: Load, bodies: Path, texts: Sequence[str], model: str, connections: int
 ) -> tuple[float, list[float]]:
     """The CPU seconds of the gateway, and seconds to each first byte. Raises WrongAnswerError."""
