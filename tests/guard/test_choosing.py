@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from guarded import ATTACK, EMAIL, PHONE, chat, guarded, steps
@@ -194,3 +195,56 @@ async def test_tenants_have_policies_of_their_own(monkeypatch):
                 headers = {"authorization": f"Bearer {key}-0123456789abcdef"}
                 _, _, told = await gateway.post("/v1/chat/completions", chat(EMAIL), headers=headers)
                 assert told["x-radixway-guard"] == noted
+
+
+async def test_what_a_request_is_about_says_how_strict_the_guard_is(monkeypatch):
+    section = classic({}, scores=("m",), default_model="m", prompt_guard={"enabled": True})
+    section["categories"][0]["jailbreak_threshold"] = 0.95
+    attack = f"{ATTACK} Solve the equation."
+    async with scripted_worker() as worker:
+        async with guarded(monkeypatch, worker.url, semantic=section) as gateway:
+            _, _, headers = await gateway.post("/v1/chat/completions", chat(attack, model="auto"))
+            assert "x-vsr-jailbreak-blocked" not in headers and headers["x-vsr-selected-category"] == "math"
+            _, _, headers = await gateway.post("/v1/chat/completions", chat(attack))
+            assert headers["x-vsr-jailbreak-blocked"] == "true", "nobody classifies what names its model"
+
+
+async def test_plugins_of_the_decision_that_won_take_effect(monkeypatch):
+    plugin = {"type": "pii", "configuration": {"enabled": True, "pii_types_allowed": ["PHONE_NUMBER"]}}
+    decision = {
+        "name": "letters",
+        "rules": {"operator": "OR", "conditions": [{"type": "keyword", "name": "mail"}]},
+        "modelRefs": [{"model": "m"}],
+        "plugins": [plugin],
+    }
+    section = {
+        "signals": {"keywords": [{"name": "mail", "keywords": ["letter"], "operator": "OR"}]},
+        "decisions": [decision],
+        "default_model": "m",
+    }
+    async with scripted_worker() as worker:
+        async with guarded(monkeypatch, worker.url, semantic=section) as gateway:
+            for text, blocked in (
+                (f"A letter to {EMAIL}", True),
+                (f"A letter to {PHONE}", False),
+                (f"A note to {EMAIL}", False),
+            ):
+                _, _, headers = await gateway.post("/v1/chat/completions", chat(text, model="auto"))
+                assert ("x-vsr-pii-violation" in headers) is blocked
+
+
+async def test_a_policy_that_a_file_gains_is_in_force_without_a_restart(monkeypatch, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("default_model: m\n")
+    async with scripted_worker() as worker:
+        async with guarded(monkeypatch, worker.url, semantic={"config": str(path)}) as gateway:
+            before = (await gateway.get("/config/semantic"))[1]["checksum"]
+            _, _, headers = await gateway.post("/v1/chat/completions", chat(EMAIL))
+            assert "x-vsr-pii-violation" not in headers and gateway.finder.asked == []
+            async with asyncio.timeout(20):
+                while (await gateway.get("/config/semantic"))[1]["checksum"] == before:
+                    written = tmp_path / "written.yaml"
+                    written.write_text("default_model: m\nmodel_config: {m: {pii_policy: {}}}\n")
+                    written.replace(path)
+            _, _, headers = await gateway.post("/v1/chat/completions", chat(EMAIL))
+            assert headers["x-vsr-pii-violation"] == "true"

@@ -11,7 +11,8 @@ def test_a_gateway_that_reads_no_texts_imports_nothing_that_would():
         "from radixway.config import Config\n"
         "async def main():\n"
         "    async with Gateway(Config()).running():\n"
-        "        rooms = ('semantic', 'semantic_cache', 'encoders', 'config.semantic')\n"
+        "        rooms = ('semantic', 'semantic_cache', 'encoders', 'config.semantic', 'guard.build',\n"
+        "            'guard.pii')\n"
         "        print([room for room in rooms if f'radixway.{room}' in sys.modules])\n"
         "asyncio.run(main())\n"
     )

@@ -11,7 +11,7 @@ from radixway.config.semantic import SemanticSection
 log = logging.getLogger(__name__)
 
 _HEADS = "the shipped head is used"
-_GUARD = "nothing takes its place but a guard, where there is one"
+_GUARD = "the shipped guard is used"
 
 
 def missing_models(section: SemanticSection) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,25 @@ from radixway.config.yaml_file import Place
 
 Mistake = tuple[Place, str]
 
+GUARD_FINDS = {
+    "jailbreak": {"prompt_injection", "instruction_override", "adversarial_prompt", "social_engineering"},
+    "pii": {
+        *(
+            "PERSON",
+            "AGE",
+            "NRP",
+            "EMAIL_ADDRESS",
+            "PHONE_NUMBER",
+            "STREET_ADDRESS",
+            "ZIP_CODE",
+            "CREDIT_CARD",
+        ),
+        *("IBAN_CODE", "US_SSN", "US_DRIVER_LICENSE", "IP_ADDRESS", "DOMAIN_NAME", "ORGANIZATION", "GPE"),
+        *("DATE_TIME", "CN_ID_CARD", "CN_BANK_CARD"),
+    },
+}
+"""What conditions may name without a signal of that name: what ships finds these."""
+
 
 def check(section: SemanticSection) -> Iterator[Mistake]:
     """Every place where keys contradict each other, and how."""
@@ -86,8 +105,8 @@ def _known_signals(section: SemanticSection) -> dict[str, set[str]]:
         "complexity": {
             f"{each.name}:{level}" for each in signals.complexity for level in ("hard", "medium", "easy")
         },
-        "jailbreak": {each.name for each in signals.jailbreak},
-        "pii": {each.name for each in signals.pii},
+        "jailbreak": {each.name for each in signals.jailbreak} | GUARD_FINDS["jailbreak"],
+        "pii": {each.name for each in signals.pii} | GUARD_FINDS["pii"],
     }
 
 
