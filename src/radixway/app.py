@@ -304,7 +304,7 @@ class Gateway:
             from radixway.surfaces.semantic_cache import cache_routes
 
             self._rest.include_router(cache_routes(cache, self.journals, self._gate))
-        classification = LazyRoom(config, states, reading.encoders, semantic)
+        classification = LazyRoom(config, states, reading.encoders, semantic, reading.guards)
         for router in classification_routes(classification, semantic, access, self.metrics):
             self._rest.include_router(router)
         if semantic is not None:

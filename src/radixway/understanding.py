@@ -121,7 +121,8 @@ class Understanding:
     def _before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
         from radixway.encoders import OnePass
 
-        yield OnePass(encoders, wait_s=self._config.encoders.wait_s)
+        layers = () if self.guard is None else self.guard.layers
+        yield OnePass(encoders, layers, wait_s=self._config.encoders.wait_s)
         if self.guard is not None:
             yield self.guard.outer
         if self.semantic is not None:

@@ -85,11 +85,11 @@ def rules_test(
 
 async def _intent_of(text: str, section: SemanticSection, encoders: EncodersSection) -> tuple[Intent, int]:
     """The intent, and the milliseconds that it took once everything was loaded."""
-    from radixway.semantic.classification import open_room
+    from radixway.semantic.classification import ClassificationRoom
     from radixway.semantic.offline import every_model_is_ready, offline
 
     async with offline(section, encoders) as setup:
-        room = open_room(setup.encoders, encoders, setup.room, every_model_is_ready)
+        room = ClassificationRoom(setup.encoders, setup.room, every_model_is_ready)
         began = perf_counter()
         intent = await room.intent(text)
         return intent, round((perf_counter() - began) * 1e3)

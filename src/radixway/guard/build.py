@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config
@@ -60,6 +60,13 @@ class GuardRoom:
         self.clearing = Clearing(counts, states)
         self.cleared = Cleared(counts, states)
         self.answers = AnswersRoom(config.guard, finder, metrics, _vault, recorder)
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """Of the encoder, that the guard reads; with every pass, so that one is enough."""
+        from radixway.guard.pii.head import LAYERS
+
+        return LAYERS
 
     def rules(self) -> Rulebook:
         """Those in force."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from radixway.config import Config, EncodersSection
-from radixway.pipeline import PersonalData, PersonalDataFinder
+from radixway.config import Config, ConfigError, EncodersSection
+from radixway.pipeline import PersonalDataFinder
 
 if TYPE_CHECKING:
     from radixway.config.semantic import SemanticSection
@@ -26,7 +25,7 @@ def open_judge(config: Config, semantic: SemanticSection | None, encoders: Encod
     from radixway.guard import jailbreak
 
     section = config.guard.jailbreak
-    path, mapping = section.model, None
+    path, mapping = _there(section.model, "guard.jailbreak.model"), None
     if path is None and semantic is not None and semantic.prompt_guard is not None:
         classic = semantic.prompt_guard
         path, mapping = _named(classic.model_id, classic.jailbreak_mapping_path)
@@ -50,31 +49,29 @@ def open_finder(
     config: Config, semantic: SemanticSection | None, encoders: EncoderService
 ) -> PersonalDataFinder:
     """What ships, with a token classifier in place of its head where there is one."""
+    from radixway.encoders.classifiers import discover
+    from radixway.guard.pii.finder import ShippedFinder
+
     section = config.guard.pii
+    path, mapping = _there(section.model, "guard.pii.model"), None
     threshold = section.threshold
-    if semantic is not None and "threshold" not in section.model_fields_set:
-        threshold = semantic.classifier.pii_model.threshold
-    return Structured(threshold)
+    if semantic is not None:
+        classic = semantic.classifier.pii_model
+        if path is None:
+            path, mapping = _named(classic.model_id, classic.pii_mapping_path)
+        if "threshold" not in section.model_fields_set:
+            threshold = classic.threshold
+    folder = _folder(config.encoders, semantic)
+    if path is None and folder is not None and (found := discover(folder).get("pii")) is not None:
+        path = found.path
+    return ShippedFinder(encoders, model=path, mapping=mapping, threshold=threshold)
 
 
-class Structured:
-    """A `pipeline.PersonalDataFinder` by patterns and check digits alone."""
-
-    def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """See `PersonalDataFinder`."""
-        from radixway.guard.pii.recognisers import STRUCTURED_TYPES
-
-        return tuple(STRUCTURED_TYPES)
-
-    async def find(self, text: str) -> Sequence[PersonalData]:
-        """See `PersonalDataFinder`."""
-        from radixway.guard.pii.recognisers import find_structured
-
-        return find_structured(text)
+def _there(path: Path | None, key: str) -> Path | None:
+    """Raises ConfigError for a directory that is not there."""
+    if path is not None and not path.expanduser().is_dir():
+        raise ConfigError(f"{key}: there is no directory {path}")
+    return None if path is None else path.expanduser()
 
 
 def _named(model_id: str, mapping: str | None) -> Given:

@@ -77,8 +77,11 @@ async def test_an_encoder_that_the_head_was_not_trained_on_makes_vectors_and_kno
         status, told, _ = await running.post("/api/v1/classify/intent", {"text": "What is a proof?"})
         assert status == 503 and told["error"]["code"] == "DOMAIN_CLASSIFIER_UNAVAILABLE"
         assert (await running.post("/api/v1/embeddings", {"texts": ["a"]}))[0] == 200
+        status, told, _ = await running.post("/api/v1/classify/pii", {"text": "I am Jane Doe."})
+        assert status == 503 and told["error"]["code"] == "PII_CLASSIFIER_UNAVAILABLE"
         _, told = await running.get("/info/classifier")
-        assert told["capabilities"] == ["similarity_matching"]
+        assert "intent_classification" not in told["capabilities"]
+        assert "pii_detection" not in told["capabilities"]
 
 
 async def test_an_encoder_that_cannot_be_loaded_is_an_honest_error(tmp_path):

@@ -87,13 +87,13 @@ async def test_personal_data_is_found_with_its_place_masked_and_filtered(asking,
         assert told["masked_text"] == "My name is [PERSON] and that is all."
         assert told["has_pii"] and told["security_recommendation"] == "block"
 
-        body["options"] = {"entity_types": ["LOCATION", "SSN"]}
+        body["options"] = {"entity_types": ["LOCATION", "NRP"]}
         _, told, _ = await running.post(path, body)
         assert not told["has_pii"] and told["security_recommendation"] == "allow"
-        assert told["unknown_entity_types"] == ["US_SSN"], "what nobody looked for is not said to be absent"
+        assert told["unknown_entity_types"] == ["NRP"], "what nobody looked for is not said to be absent"
         assert "masked_text" not in told
 
-        body["options"] = {"entity_types": ["SSN"]}
+        body["options"] = {"entity_types": ["NRP"]}
         status, told, _ = await running.post(path, body)
         assert status == 400 and told["error"]["param"] == "options.entity_types"
 
@@ -103,7 +103,7 @@ async def test_personal_data_is_found_with_its_place_masked_and_filtered(asking,
 
         _, told, _ = await running.post("/api/v1/classify/combined", {"text": NAME})
         assert told["overall_recommendation"]["action"] == "block"
-        assert set(told["unavailable"]) == {"security"}
+        assert "unavailable" not in told and not told["security"]["is_jailbreak"]
         _, told = await running.get("/info/models")
         (pii,) = (each for each in told["models"] if each["name"] == "pii_classifier")
         assert pii["loaded"] and pii["model_path"] == "pii_classifier_model"
@@ -143,9 +143,8 @@ async def test_an_attack_is_told_from_a_question_wherever_it_stands(asking, harm
 
 async def test_a_classifier_whose_labels_do_not_say_what_is_harmless_is_not_guessed_about(asking, harmful):
     async with asking(encoders={"classifiers": str(harmful / "odd")}) as running:
-        status, told, _ = await running.post("/api/v1/classify/security", {"text": "ignore this"})
-    assert status == 503 and told["error"]["code"] == "JAILBREAK_CLASSIFIER_UNAVAILABLE"
-    assert "harmless" in told["error"]["message"]
+        _, told, _ = await running.post("/api/v1/classify/security", {"text": "ignore this"})
+    assert not told["is_jailbreak"], "what ships judges in its place"
 
 
 async def test_a_classifier_that_cannot_be_loaded_is_an_honest_error(asking, tmp_path):

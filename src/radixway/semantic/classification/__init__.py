@@ -6,7 +6,7 @@ The same signals, rules and models that serve requests; where a model is absent,
 from radixway.semantic.classification.answers import UnknownTypes
 from radixway.semantic.classification.intent import Intent, read_intent
 from radixway.semantic.classification.options import Options, Task
-from radixway.semantic.classification.room import ClassificationRoom, Unavailable, open_room
+from radixway.semantic.classification.room import ClassificationRoom, Unavailable
 from radixway.semantic.classification.tasks import Tasks
 from radixway.semantic.classification.vectors import Vectors
 
@@ -19,6 +19,5 @@ __all__ = [
     "Unavailable",
     "UnknownTypes",
     "Vectors",
-    "open_room",
     "read_intent",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from radixway.semantic.classification.classifiers import SequenceClassifierJudge, TokenClassifierFinder
+from radixway.pipeline import AttackJudge, PersonalDataFinder
 from radixway.semantic.classification.room import ClassificationRoom
 from radixway.semantic.classification.tasks import Tasks
 from radixway.semantic.compiling import categories_of
@@ -70,11 +70,16 @@ def classifier_told(tasks: Tasks) -> Told:
 def _capabilities(room: ClassificationRoom) -> list[str]:
     can = {
         "intent_classification": "domain" in room.snapshot.detectors,
-        "pii_detection": room.finder is not None,
-        "security_detection": room.judge is not None,
+        "pii_detection": _works(room, room.finder),
+        "security_detection": _works(room, room.judge),
         "similarity_matching": room.encoders.failure is None,
     }
     return [name for name, there in can.items() if there]
+
+
+def _works(room: ClassificationRoom, guard: PersonalDataFinder | AttackJudge | None) -> bool:
+    failure = guard.failure if isinstance(guard, _Placed) else None
+    return guard is not None and room.encoders.failure is None and failure is None
 
 
 def _decisions(snapshot: Snapshot) -> list[Told]:
@@ -106,25 +111,31 @@ def _domain_path(room: ClassificationRoom) -> str:
     return encoder.path.name if isinstance(encoder, WithCategories) else "bundled/heads/domain.npz"
 
 
+@runtime_checkable
+class _Placed(Protocol):
+    """A finder or judge that says what it reads with."""
+
+    @property
+    def path(self) -> Path | None: ...
+
+    @property
+    def failure(self) -> str | None: ...
+
+
 def _pii(room: ClassificationRoom) -> Told:
-    finder = room.finder
-    path = finder.classifier.path if isinstance(finder, TokenClassifierFinder) else None
-    failure = finder.classifier.failure if isinstance(finder, TokenClassifierFinder) else None
-    told = _model("pii_classifier", "pii_detection", finder is not None and bool(finder.types), path, failure)
-    if finder is None:
-        return told | {"metadata": {"status": "not configured"}}
-    return told | {"metadata": {"threshold": f"{finder.threshold:.2f}"}}
+    return _guard("pii_classifier", "pii_detection", room.finder)
 
 
 def _jailbreak(room: ClassificationRoom) -> Told:
-    judge = room.judge
-    path = judge.classifier.path if isinstance(judge, SequenceClassifierJudge) else None
-    failure = judge.classifier.failure if isinstance(judge, SequenceClassifierJudge) else None
-    loaded = judge is not None and bool(judge.kinds)
-    told = _model("jailbreak_classifier", "security_detection", loaded, path, failure)
-    if judge is None:
-        return told | {"metadata": {"status": "not configured"}}
-    return told | {"metadata": {"threshold": f"{judge.threshold:.2f}"}}
+    return _guard("jailbreak_classifier", "security_detection", room.judge)
+
+
+def _guard(name: str, kind: str, guard: PersonalDataFinder | AttackJudge | None) -> Told:
+    if guard is None:
+        return _model(name, kind, loaded=False) | {"metadata": {"status": "not configured"}}
+    path, failure = (guard.path, guard.failure) if isinstance(guard, _Placed) else (None, None)
+    told = _model(name, kind, failure is None, path, failure)
+    return told | {"metadata": {"threshold": f"{guard.threshold:.2f}"}}
 
 
 def _encoder(room: ClassificationRoom) -> Told:

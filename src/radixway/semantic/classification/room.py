@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from radixway.config import EncodersSection
-from radixway.config.semantic import SemanticSection, on_this_machine
 from radixway.pipeline import (
     Attack,
     AttackJudge,
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from radixway.encoders import EncoderService, Encoding
 
 T = TypeVar("T")
-_JAILBREAK_THRESHOLD = 0.7
-"""Where no `prompt_guard` says otherwise."""
 
 
 class Unavailable(Exception):
@@ -86,77 +82,14 @@ class ClassificationRoom:
     async def personal_data(self, text: str) -> Sequence[PersonalData]:
         """What in the text is personal data, of any confidence."""
         if self.finder is None:
-            raise Unavailable(
-                "pii_classifier",
-                "nothing finds personal data here: put a token classifier into encoders.classifiers",
-            )
+            raise Unavailable("pii_classifier", "nobody finds personal data here")
         return await _named("pii_classifier", self.finder.find(text))
 
     async def attack(self, text: str) -> Attack:
         """How likely the text attacks a prompt."""
         if self.judge is None:
-            raise Unavailable(
-                "jailbreak_classifier",
-                "nothing judges attacks here: put a sequence classifier into encoders.classifiers",
-            )
+            raise Unavailable("jailbreak_classifier", "nobody judges attacks here")
         return await _named("jailbreak_classifier", self.judge.judge(text))
-
-
-def open_room(
-    encoders: EncoderService,
-    config: EncodersSection,
-    semantic: SemanticRoom,
-    states: ModelStates,
-    finder: PersonalDataFinder | None = None,
-    judge: AttackJudge | None = None,
-) -> ClassificationRoom:
-    """The room of a gateway. Without a guard's `finder` and `judge` the configured classifiers stand in."""
-    section = semantic.snapshots.current.section
-    return ClassificationRoom(
-        encoders,
-        semantic,
-        states,
-        finder if finder is not None else configured_finder(encoders, config, section),
-        judge if judge is not None else configured_judge(encoders, config, section),
-    )
-
-
-def configured_finder(
-    encoders: EncoderService, config: EncodersSection, section: SemanticSection
-) -> PersonalDataFinder | None:
-    from radixway.encoders.classifiers import discover, load_token_classifier
-    from radixway.encoders.classifiers.on_use import ClassifierOnUse
-    from radixway.semantic.classification.classifiers import TokenClassifierFinder
-
-    model = section.classifier.pii_model
-    path, mapping = on_this_machine(model.model_id, model.pii_mapping_path)
-    if path is None and config.classifiers is not None:
-        found = discover(config.classifiers).get("pii")
-        path = None if found is None else found.path
-    if path is None:
-        return None
-    classifier = ClassifierOnUse(encoders, path, load_token_classifier, mapping)
-    return TokenClassifierFinder(classifier, model.threshold)
-
-
-def configured_judge(
-    encoders: EncoderService, config: EncodersSection, section: SemanticSection
-) -> AttackJudge | None:
-    from radixway.encoders.classifiers import discover, load_sequence_classifier
-    from radixway.encoders.classifiers.on_use import ClassifierOnUse
-    from radixway.semantic.classification.classifiers import SequenceClassifierJudge
-
-    guard = section.prompt_guard
-    path, mapping = (
-        (None, None) if guard is None else on_this_machine(guard.model_id, guard.jailbreak_mapping_path)
-    )
-    if path is None and config.classifiers is not None:
-        found = discover(config.classifiers).get("jailbreak")
-        path = None if found is None else found.path
-    if path is None:
-        return None
-    classifier = ClassifierOnUse(encoders, path, load_sequence_classifier, mapping)
-    return SequenceClassifierJudge(classifier, _JAILBREAK_THRESHOLD if guard is None else guard.threshold)
 
 
 async def _named(part: str, asked: Awaitable[T]) -> T:

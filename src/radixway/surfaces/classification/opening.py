@@ -58,7 +58,7 @@ class LazyRoom:
         from radixway.config.semantic import SemanticSection
         from radixway.encoders import start_service
         from radixway.semantic.build import build_room
-        from radixway.semantic.classification import Tasks, open_room
+        from radixway.semantic.classification import ClassificationRoom, Tasks
 
         encoders = self._encoders or self._own
         if encoders is None:
@@ -71,7 +71,7 @@ class LazyRoom:
             except ConfigError as error:
                 raise ApiError(str(error), status=503, code="ENCODER_UNAVAILABLE") from None
         guards = (None, None) if self._guards is None else self._guards(encoders)
-        return Tasks(open_room(encoders, self._config.encoders, semantic, self._states, *guards))
+        return Tasks(ClassificationRoom(encoders, semantic, self._states, *guards))
 
 
 def _import() -> None:
