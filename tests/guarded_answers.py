@@ -120,11 +120,20 @@ async def guarded_stream(guard, request, chunks):
     reply = await guard.guard(request, Reply(200, [], "w", chunks=inner))
     got = [chunk async for chunk in reply.chunks]
     await reply.chunks.aclose()
+    await let_go(guard)
     return got, inner
 
 
 async def guarded_body(guard, request, body):
-    return (await guard.guard(request, Reply(200, [], "w", body))).body
+    reply = await guard.guard(request, Reply(200, [], "w", body))
+    await let_go(guard)
+    return reply.body
+
+
+async def let_go(guard):
+    """Close what a gateway would close in the end."""
+    for moderator in guard.parts.moderators:
+        await moderator.aclose()
 
 
 def divided(text, cuts):

@@ -253,7 +253,16 @@ class Gateway:
         self._agents = AgentCalls(
             lambda wire: AgentExchange(
                 wire,
-                Pipeline(around, AgentRoad(wire, self.sessions, to_workers, session_header.encode("ascii"))),
+                Pipeline(
+                    around,
+                    AgentRoad(
+                        wire,
+                        self.sessions,
+                        to_workers,
+                        session_header.encode("ascii"),
+                        reading.guard_of_parts,
+                    ),
+                ),
                 self.metrics,
                 self.journals,
                 self._via,

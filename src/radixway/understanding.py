@@ -19,6 +19,7 @@ from radixway.pipeline import (
     Middleware,
     ModelStates,
     PersonalDataFinder,
+    Request,
     TokenizerOf,
 )
 from radixway.telemetry import Metrics
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from radixway.config import SemanticCacheSection
     from radixway.config.semantic import SemanticSection
     from radixway.encoders import EncoderService
+    from radixway.guard.answers.parts import GuardedParts
     from radixway.guard.build import GuardRoom
     from radixway.guard.incident import Recorder
     from radixway.guard.scan import TurnsJudge
@@ -117,6 +119,10 @@ class Understanding:
         """Between a session and the worker that it asks."""
         if self.guard is not None:
             yield self.guard.cleared
+
+    def guard_of_parts(self, request: Request) -> GuardedParts | None:
+        """Who reads the answer of a session to the request, if anybody is to."""
+        return None if self.guard is None else self.guard.answers.guard.parts_of(request)
 
     def _before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
         from radixway.encoders import OnePass

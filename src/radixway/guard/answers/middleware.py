@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from radixway.config.guard.answers import AnswersSection
 from radixway.guard.answers.forms import FORMS, OPENAI
+from radixway.guard.answers.parts import GuardedParts
 from radixway.guard.answers.queue import EventQueue
 from radixway.guard.answers.report import AnswerCounts, Report
 from radixway.guard.answers.stream import GuardedEvents
@@ -40,7 +41,7 @@ class AnswerGuard:
     ) -> None:
         """`vault_of`: what turns a request's placeholders back, asked for when its answer has come."""
         self._sections = sections
-        self._parts = parts
+        self.parts = parts
         self._counts = counts
         self._vault_of = vault_of
         self._recorder = recorder
@@ -52,11 +53,10 @@ class AnswerGuard:
 
     async def guard(self, request: Request, reply: Reply) -> Reply:
         """A reply, guarded by the rules for its request."""
-        section, vault = self._sections.of(request), self._vault_of(request)
-        if reply.status != 200 or not (section.is_on or vault):
+        judging = self._judging(request) if reply.status == 200 else None
+        if judging is None:
             return reply
-        report = Report(request, self._counts, self._recorder, section.on_error_of)
-        watching = Watching(section, self._parts, request, vault, report)
+        watching, report = judging
         form = FORMS.get(request.surface, OPENAI)
         if reply.chunks is None:
             try:
@@ -65,10 +65,21 @@ class AnswerGuard:
                 report.close()
             return reply
         queue = EventQueue(form, watching.begin, report)
-        wait_s = section.hold_back.milliseconds / 1e3
-        reply.chunks = GuardedEvents(reply.chunks, queue, report, wait_s)
+        reply.chunks = GuardedEvents(reply.chunks, queue, report, watching.longest_wait_s)
         request.opened.append(reply.chunks)
         return reply
+
+    def parts_of(self, request: Request) -> GuardedParts | None:
+        """For an answer that comes in parts; None where there is nothing to do."""
+        judging = self._judging(request)
+        return None if judging is None else GuardedParts(judging[0].begin, judging[1])
+
+    def _judging(self, request: Request) -> tuple[Watching, Report] | None:
+        section, vault = self._sections.of(request), self._vault_of(request)
+        if not (section.is_on or vault):
+            return None
+        report = Report(request, self._counts, self._recorder, section.on_error_of)
+        return Watching(section, self.parts, request, vault, report), report
 
 
 class KeptAnswerGuard:

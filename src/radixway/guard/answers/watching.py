@@ -70,6 +70,11 @@ class Watching:
         self._vault = vault
         self._report = report
 
+    @property
+    def longest_wait_s(self) -> float:
+        """For the end of a sentence."""
+        return self._section.hold_back.milliseconds / 1e3
+
     def begin(self, where: str, *, in_json: bool = False) -> WatchedText:
         """A text of the reply begins."""
         restorer = self._vault.restorer(in_json=in_json) if self._vault else None

@@ -37,15 +37,21 @@ class AnswerEvents(Chunks):
             await self._events.aclose()
             await self._inner.aclose()
         finally:
+            self._call.passing.close()
             await self._call.break_off()
 
     async def _all(self) -> AsyncGenerator[bytes]:
         if begun := self._writer.begin():
             yield begun
+        passing = self._call.passing
         async for chunk in self._inner:
-            if events := self._writer.grow(self._call.heard.hear(chunk)):
+            if events := self._writer.grow(await passing.grow(self._call.heard.hear(chunk))):
                 yield events
-        if not self._call.heard.ended:
+            if passing.stopped:
+                await self._inner.aclose()
+                break
+        if not (self._call.heard.ended or passing.stopped):
             raise StreamBroken(self._worker, "no finish reason")
         rest, ending = await self._call.keep()
-        yield self._writer.grow(rest) + self._writer.end(ending)
+        last = self._writer.grow(await passing.grow(rest, last=True))
+        yield last + self._writer.end(passing.ending(ending))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from radixway.pipeline import BadRequest, Chunks, GatewayError, Pipeline, Reply, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
+from radixway.surfaces.agents.guarding import Passing
 from radixway.surfaces.agents.heard import Heard, refused
 from radixway.surfaces.agents.keeper import SessionKeeper
 from radixway.surfaces.agents.speaking import Speaking
@@ -19,6 +21,9 @@ from radixway.surfaces.wires import Ask, Ending, Growth, Head, Wire
 from radixway.trajectories.sessions import Prompt, Session, Turn, Wanted
 from radixway.trajectories.sessions.prompting import merged
 from radixway.web import BadBody
+
+if TYPE_CHECKING:
+    from radixway.guard.answers.parts import GuardedParts
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +52,7 @@ class AgentCall:
     wire: Wire
     head: Head
     heard: Heard
+    passing: Passing
     experts_start: int = 0
     over: bool = False
 
@@ -107,8 +113,17 @@ class AgentCall:
 class AgentRoad:
     """What stands in the place of a pipeline for calls of one protocol."""
 
-    def __init__(self, wire: Wire, keeper: SessionKeeper, pipeline: Pipeline, session_header: bytes) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        keeper: SessionKeeper,
+        pipeline: Pipeline,
+        session_header: bytes,
+        guard_of: Callable[[Request], GuardedParts | None] = lambda _: None,
+    ) -> None:
+        """`guard_of`: who reads the answer to a request, if anybody is to."""
         self._wire = wire
+        self._guard_of = guard_of
         self._keeper = keeper
         self._pipeline = pipeline
         self._session_header = session_header
@@ -120,7 +135,7 @@ class AgentRoad:
         session = await self._keeper.for_call(session_of(request.path), tenant, request.asker)
         request.journal.session = session.id
         speaking = await self._keeper.speaking(session.model or ask.model)
-        call = await self._begin(session, ask, speaking)
+        call = await self._begin(session, ask, speaking, Passing(self._guard_of(request)))
         try:
             inner = self._to_worker(request, call)
             request.journal.add(
@@ -144,7 +159,7 @@ class AgentRoad:
         request.opened.append(events)
         return Reply(200, [*_EVENTS, *_names(call)], reply.worker, chunks=events)
 
-    async def _begin(self, session: Session, ask: Ask, speaking: Speaking) -> AgentCall:
+    async def _begin(self, session: Session, ask: Ask, speaking: Speaking, passing: Passing) -> AgentCall:
         wanted = wanted_of(session, ask, speaking)
         prompt, turn = await begin(self._keeper, session, wanted, speaking)
         call_id = uuid.uuid4().hex
@@ -162,6 +177,7 @@ class AgentRoad:
             self._wire,
             head,
             heard,
+            passing,
             start if isinstance(start, int) else 0,
         )
 
@@ -195,10 +211,15 @@ class AgentRoad:
         )
 
     async def _whole(self, call: AgentCall, reply: Reply) -> Reply:
-        growth = call.heard.hear_whole(reply.body)
-        rest, ending = await call.keep()
+        passing = call.passing
+        try:
+            growth = await passing.grow(call.heard.hear_whole(reply.body))
+            rest, ending = await call.keep()
+            rest, ending = await passing.grow(rest, last=True), passing.ending(ending)
+        finally:
+            passing.close()
         if not call.ask.stream:
-            body = self._wire.whole(call.ask, call.head, call.heard.answer, ending)
+            body = self._wire.whole(call.ask, call.head, passing.answer, ending)
             return Reply(200, [*_JSON, *_names(call)], reply.worker, body)
         writer = self._wire.events(call.ask, call.head)
         events = writer.begin() + writer.grow(growth) + writer.grow(rest) + writer.end(ending)

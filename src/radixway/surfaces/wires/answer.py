@@ -12,8 +12,9 @@ from typing import Literal
 from radixway.parsers import CallDelta, ReadPart, Thought
 from radixway.surfaces.wires.ask import Message
 
-Reason = Literal["stop", "length", "abort"]
-Finish = Literal["stop", "length", "abort", "tool_calls"]
+Reason = Literal["stop", "length", "abort", "content_filter"]
+"""`content_filter`: the guard ended it."""
+Finish = Literal["stop", "length", "abort", "content_filter", "tool_calls"]
 Kind = Literal["thinking", "text", "call"]
 
 

@@ -15,6 +15,7 @@ _STOP_REASONS: dict[Finish, str] = {
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "abort": "pause_turn",  # the client may send it back to be gone on with
+    "content_filter": "refusal",
 }
 _ERROR_TYPES = {
     401: "authentication_error",

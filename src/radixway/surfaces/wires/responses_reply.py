@@ -12,7 +12,7 @@ from radixway.web import HttpError
 Status = Literal["in_progress", "completed", "incomplete"]
 
 _SEALED = "reasoning.encrypted_content"
-_INCOMPLETE = {"length": "max_output_tokens", "abort": "abort"}
+_INCOMPLETE = {"length": "max_output_tokens", "abort": "abort", "content_filter": "content_filter"}
 _ECHOED: dict[str, Any] = {
     "instructions": None,
     "previous_response_id": None,
