@@ -98,7 +98,7 @@ class Review:
         self._recorded.add(key)
         said: Mapping[str, str] | None = notes or None
         self._recorder.record(
-            Incident(request.id, request.tenant, request.user, model, rule, action, findings, said)
+            Incident(request.id, request.tenant, request.asker, model, rule, action, findings, said)
         )
 
     def _personal_data(self) -> asyncio.Task[list[Located]]:

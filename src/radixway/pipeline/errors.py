@@ -51,6 +51,7 @@ class NoWorkers(GatewayError):
     """No worker can answer now; one may later."""
 
     status = 503
+    quotes = False
     code = "no_workers"
     retry_after_s = 1
 
@@ -68,6 +69,7 @@ class Overloaded(GatewayError):
     """Workers can answer, but not this request in time: the code says why."""
 
     status = 429
+    quotes = False
 
     def __init__(self, reason: RefusalReason, message: str, retry_after_s: int) -> None:
         super().__init__(message, code=reason, retry_after_s=retry_after_s)
@@ -78,6 +80,7 @@ class LimitReached(GatewayError):
     """The tenant has used what it may: the code names the limit."""
 
     status = 429
+    quotes = False
 
     def __init__(self, limit: str, message: str, retry_after_s: int) -> None:
         super().__init__(message, code=limit, retry_after_s=max(retry_after_s, 1))
@@ -95,6 +98,7 @@ class WorkerFailed(GatewayError):
     """A worker was not reached, broke off before the first byte of its answer, or said that it cannot."""
 
     status = 502
+    quotes = False
     code = "worker_failed"
     retry_after_s = 1
 
@@ -110,6 +114,7 @@ class StreamBroken(GatewayError):
     """A worker broke off in the middle of a streamed answer."""
 
     status = 502
+    quotes = False
     code = "stream_broken"
 
     def __init__(self, worker: str, reason: str) -> None:
@@ -120,4 +125,5 @@ class DeadlineExceeded(GatewayError):
     """The request took longer than it was allowed to."""
 
     status = 504
+    quotes = False
     code = "deadline_exceeded"

@@ -192,8 +192,10 @@ class Exchange:
             self._callers.obey(request, scope)
 
     async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
-        message = str(error)[:_LONGEST_NOTE]
-        request.journal.add("error", code=error.code, status=error.status, message=message)
+        said: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}
+        if not error.quotes:
+            said["message"] = str(error)[:_LONGEST_NOTE]
+        request.journal.add("error", **said)
         if isinstance(error, StreamBroken):
             self._metrics.broken_streams.inc()
         with suppress(TimeoutError):

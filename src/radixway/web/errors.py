@@ -22,6 +22,8 @@ class HttpError(Exception):
     """The request's field at fault, when one is: `messages[0].content`."""
     retry_after_s: int | None = None
     """When it makes sense to try again, when it does."""
+    quotes = True
+    """The message may repeat what was sent or answered: it is for the client alone, and kept nowhere."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from radixway.config import ConfigError
 from radixway.guard.audit.chain import Chain, ChainBroken
 from radixway.guard.audit.entry import Fields, Seal, time_of
 from radixway.guard.audit.pseudonyms import FILE, Pseudonyms
-from radixway.guard.audit.saying import said_of
+from radixway.guard.audit.saying import name_or_digest, said_of
 from radixway.guard.incident import Incident
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,8 @@ class AuditLog:
 
     def note(self, kind: str, **fields: Any) -> None:
         """Record something else than an incident; `fields` are JSON values that hold no text of anybody's."""
-        self._put({"kind": kind, **fields})
+        named = {name: name_or_digest(fields[name]) for name in ("tenant",) if name in fields}
+        self._put({"kind": kind, **fields, **named})
 
     async def flush(self) -> None:
         """Wait until everything is on the disk that was recorded by now. Raises AuditUnavailable."""

@@ -71,7 +71,7 @@ def said_of(incident: Incident, user: str | None) -> Fields:
     said: Fields = {
         "kind": "incident",
         "request": name_or_digest(incident.request, _ID),
-        "tenant": incident.tenant,
+        "tenant": name_or_digest(incident.tenant),
         "user": user,
         "model": None if incident.model is None else name_or_digest(incident.model, _MODEL),
         "rule": _label(incident.rule),

@@ -96,7 +96,7 @@ class AgentCall:
             if self.heard.begun and self.heard.sampled().ids:
                 await self.keep()
         except GatewayError as error:
-            log.warning("an unfinished call of session %s is lost: %s", self.session.id, error)
+            log.warning("an unfinished call of session %s is lost: %s", self.session.id, error.code)
         finally:
             self.over = True
             self.session.drop(self.turn)
