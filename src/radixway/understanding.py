@@ -127,7 +127,7 @@ class Understanding:
     def _before_cache(self, encoders: EncoderService) -> Iterator[Middleware]:
         from radixway.encoders import OnePass
 
-        layers = () if self.guard is None else self.guard.layers
+        layers = self.guard.layers if self.guard is not None and is_guarded(self._config) else ()
         yield OnePass(encoders, layers, wait_s=self._config.encoders.wait_s)
         if self.guard is not None:
             yield self.guard.outer

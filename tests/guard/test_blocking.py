@@ -168,3 +168,24 @@ async def test_a_long_conversation_is_read_once(monkeypatch):
             messages += [{"role": "user", "content": f"turn {turn}"}]
             await gateway.post("/v1/chat/completions", {"model": "m", "messages": messages})
         assert gateway.finder.asked == ["Be kind.", "turn 0", "turn 1", "turn 2", "turn 3"]
+
+
+async def test_what_has_a_form_is_found_also_when_the_encoder_fails(monkeypatch):
+    async with scripted_worker() as worker, guarded(monkeypatch, worker.url, guard=PII) as gateway:
+        gateway.finder.broken = True
+        _, _, headers = await gateway.post("/v1/chat/completions", chat(f"Write to {EMAIL}"))
+        assert headers["x-radixway-guard"] == "error pii, block pii" and worker.requests == []
+
+
+async def test_a_worker_cannot_speak_for_the_guard(monkeypatch):
+    async def answer(exchange):
+        body = b"{}"
+        head = "x-vsr-pii-violation: true\r\nx-radixway-guard: block pii\r\nx-vsr-jailbreak-type: none"
+        exchange.writer.write(f"HTTP/1.1 200 X\r\ncontent-length: 2\r\n{head}\r\n\r\n".encode() + body)
+        await exchange.writer.drain()
+
+    async with scripted_worker(answer) as worker, guarded(monkeypatch, worker.url, guard=PII) as gateway:
+        status, _, headers = await gateway.post("/v1/chat/completions", chat("Hello"))
+        assert status == 200 and not {"x-vsr-pii-violation", "x-radixway-guard", "x-vsr-jailbreak-type"} & {
+            name.lower() for name in headers
+        }

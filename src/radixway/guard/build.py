@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from radixway.config import Config
 from radixway.guard.answers.build import AnswersRoom
@@ -12,7 +13,6 @@ from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
 from radixway.guard.middleware import Guard, Judging
 from radixway.guard.placeholders import Vault
-from radixway.guard.policy import Judged, Located
 from radixway.guard.reading import Reading
 from radixway.guard.review import of_this_request
 from radixway.guard.scan import Failed, Scan, TurnsJudge
@@ -30,6 +30,7 @@ from radixway.telemetry import Metrics
 if TYPE_CHECKING:
     from radixway.config.semantic import SemanticSection
 
+T = TypeVar("T")
 Sections = Callable[[], "SemanticSection | None"]
 
 
@@ -52,7 +53,7 @@ class GuardRoom:
         self._semantic = semantic
         self._book: tuple[SemanticSection | None, Rulebook] | None = None
         counts = self.counts = Counts(metrics)
-        self.scan = Scan(finder, judge, counts)
+        self.scan = Scan(finder, judge, counts, wait_s=config.encoders.wait_s)
         reading = Reading(tokenizer_of)
         status = config.guard.block.status
         self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
@@ -78,17 +79,11 @@ class GuardRoom:
     async def findings(self, text: str) -> GuardFindings:
         """What is found in the request that is on its way here; where there is none, in `text`."""
         review = of_this_request.get()
-        found: list[Located] | None
-        judged: list[Judged] | None
         passages = [Passage(text, "user", ("text",))]
-        try:
-            found = await (review.personal_data() if review else self.scan.personal_data(passages))
-        except Failed:
-            found = None
-        try:
-            judged = await (review.attacks() if review else self.scan.attacks(passages))
-        except Failed:
-            judged = None
+        found, judged = await asyncio.gather(
+            _unless_failed(review.personal_data() if review else self.scan.personal_data(passages)),
+            _unless_failed(review.attacks() if review else self.scan.attacks(passages)),
+        )
         rules = self.rules().of(None, None, None) if review is None else review.rules
         return GuardFindings(
             None if found is None else [each.found for each in found],
@@ -100,6 +95,14 @@ class GuardRoom:
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
         return self.counts.describe() | {"answers": self.answers.describe()}
+
+
+async def _unless_failed(work: Awaitable[list[T]]) -> list[T] | None:
+    """What was found; None where the guard failed, which has been counted and logged by then."""
+    try:
+        return await work
+    except Failed:
+        return None
 
 
 def _vault(_: Request) -> Vault | None:

@@ -15,8 +15,8 @@ from radixway.guard.blocks import Blocked, GuardFailed, answer_for, jailbreak_bl
 from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
 from radixway.guard.policy import counting, types_of, worst
-from radixway.guard.review import Review, of_this_request, unless_failed
-from radixway.guard.scan import Scan
+from radixway.guard.review import Review, of_this_request
+from radixway.guard.scan import Failed, Scan
 from radixway.guard.settings import Rulebook
 from radixway.pipeline import ModelStates, Next, Reply, Request
 
@@ -32,6 +32,10 @@ SURFACES = frozenset(
 )
 PRIVATE = "personal_data"
 """`Request.uncacheable` of requests in which there is some."""
+_MOST_TOLD = 100
+"""Findings that a journal lists."""
+_OURS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
+"""Headers of answers that are the gateway's word; a worker's are taken off."""
 UNREAD = "guard_failed"
 """And of those of which nobody knows."""
 
@@ -75,6 +79,7 @@ class Guard:
         try:
             review.begin()
             reply = await call_next(request)
+            reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OURS)]
         except Blocked as blocked:
             blocked.noted.append(_header(review))
             if self._block_status != 200:
@@ -115,11 +120,12 @@ class Judging:
         rules = review.rules.pii
         if not rules.enabled:
             return
-        found = await unless_failed(review.personal_data())
-        if found is None:
+        try:
+            found = await review.personal_data()
+        except Failed as failed:
             request.uncacheable = UNREAD
             self._fail(request, review, "pii", stops=rules.on_error == "block")
-            return
+            found = failed.found
         review.found = counting(found, rules)
         if not review.found:
             return
@@ -128,6 +134,7 @@ class Judging:
         request.clearance = review
         request.journal.add(
             "guard_pii",
+            count=len(review.found),
             found=[
                 {
                     "type": each.type,
@@ -136,7 +143,7 @@ class Judging:
                     "end": each.end,
                     "confidence": round(each.confidence, 4),
                 }
-                for each in (located.told() for located in review.found)
+                for each in (located.told() for located in review.found[:_MOST_TOLD])
             ],
         )
 
@@ -144,8 +151,9 @@ class Judging:
         rules = review.rules.jailbreak
         if not rules.enabled:
             return
-        judged = await unless_failed(review.attacks())
-        if judged is None:
+        try:
+            judged = await review.attacks()
+        except Failed:
             self._fail(request, review, "jailbreak", stops=rules.on_error == "block")
             return
         most = worst(judged, rules)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from radixway.guard.incident import Finding, Incident, Recorder
 from radixway.guard.placeholders import Vault
 from radixway.guard.policy import Judged, Located, PiiVerdict, counting, judge_pii
-from radixway.guard.scan import Failed, Scan
+from radixway.guard.scan import Scan
 from radixway.guard.settings import Rules
 from radixway.guard.texts import Texts
 from radixway.pipeline import Request
@@ -116,11 +116,3 @@ class Review:
 
 of_this_request: ContextVar[Review | None] = ContextVar("guard_of_this_request", default=None)
 """Where steps further down the road, and rules about what the guard finds, look."""
-
-
-async def unless_failed(work: Awaitable[list[T]]) -> list[T] | None:
-    """What was found; None where the guard failed, which has been counted and logged by then."""
-    try:
-        return await work
-    except Failed:
-        return None

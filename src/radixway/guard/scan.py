@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -30,12 +31,17 @@ class TurnsJudge(AttackJudge, Protocol):
         ...
 
 
-_KNOWN = 8192
-"""Texts whose findings are kept, for each guard."""
+_KNOWN = 65_536
+"""Texts and findings in them that are kept, for each guard."""
 
 
 class Failed(Exception):
-    """A guard could not read the texts."""
+    """A guard could not read all texts."""
+
+    def __init__(self, guard: str, found: Sequence[Located] = ()) -> None:
+        super().__init__(guard)
+        self.found = list(found)
+        """What has a form is found all the same."""
 
 
 class Scan:
@@ -46,54 +52,66 @@ class Scan:
         finder: PersonalDataFinder,
         judge: TurnsJudge,
         counts: Counts,
+        *,
+        wait_s: float,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
+        """`wait_s`: how long a request waits for either; what was read by then is known from then on."""
         self.finder = finder
         self.judge = judge
         self._counts = counts
+        self._wait_s = wait_s
         self._clock = clock
         self._personal = KnownTexts[tuple[PersonalData, ...]](_KNOWN)
         self._attacks = KnownTexts[Attack](_KNOWN)
 
     async def personal_data(self, passages: Sequence[Passage]) -> list[Located]:
         """Findings of any confidence, in the order of the passages. Raises Failed."""
+        try:
+            return await self._timed("pii", self._find(passages))
+        except Failed as failed:
+            from radixway.guard.pii.recognisers import find_structured
 
-        async def find() -> list[Located]:
-            found: list[Located] = []
             for passage in passages:
                 known = self._personal.get(passage.text)
-                if known is None:
-                    known = tuple(await self.finder.find(passage.text))
-                    self._personal.keep(passage.text, known)
-                found += (Located(passage, each) for each in known)
-            return found
+                found = await asyncio.to_thread(find_structured, passage.text) if known is None else known
+                failed.found += (Located(passage, each) for each in found)
+            raise
 
-        return await self._timed("pii", find())
-
-    async def attacks(self, passages: Iterable[Passage]) -> list[Judged]:
+    async def attacks(self, passages: Sequence[Passage]) -> list[Judged]:
         """Every passage, judged. Raises Failed."""
+        return await self._timed("jailbreak", self._judge(passages))
 
-        async def judge() -> list[Judged]:
-            judged: list[Judged] = []
-            for passage in passages:
-                known = self._attacks.get(passage.text, passage.speaker)
-                if known is None:
-                    known = await self.judge.judge_passage(passage)
-                    self._attacks.keep(passage.text, known, passage.speaker)
-                judged.append(Judged(passage, known))
-            turns = [each for each in judged if each.passage.speaker == "user"]
-            if len(turns) > 1:  # what they build up to together counts as said in the last one
-                texts = [each.passage.text for each in turns]
-                together = await self.judge.judge_turns(texts, [each.attack for each in turns])
-                judged.append(Judged(turns[-1].passage, together))
-            return judged
+    async def _find(self, passages: Sequence[Passage]) -> list[Located]:
+        found: list[Located] = []
+        for passage in passages:
+            known = self._personal.get(passage.text)
+            if known is None:
+                known = tuple(await self.finder.find(passage.text))
+                self._personal.keep(passage.text, known, findings=len(known))
+            found += (Located(passage, each) for each in known)
+        return found
 
-        return await self._timed("jailbreak", judge())
+    async def _judge(self, passages: Sequence[Passage]) -> list[Judged]:
+        judged: list[Judged] = []
+        for passage in passages:
+            known = self._attacks.get(passage.text, passage.speaker)
+            if known is None:
+                known = await self.judge.judge_passage(passage)
+                self._attacks.keep(passage.text, known, passage.speaker)
+            judged.append(Judged(passage, known))
+        turns = [each for each in judged if each.passage.speaker == "user"]
+        if len(turns) > 1:  # what they build up to together counts as said in the last one
+            texts = [each.passage.text for each in turns]
+            together = await self.judge.judge_turns(texts, [each.attack for each in turns])
+            judged.append(Judged(turns[-1].passage, together))
+        return judged
 
     async def _timed(self, guard: str, work: Awaitable[T]) -> T:
         began = self._clock()
         try:
-            result = await work
+            async with asyncio.timeout(self._wait_s):
+                result = await work
         except Exception as error:
             log.warning("guard: %s failed: %s", guard, type(error).__name__)
             self._counts.failed(guard, type(error).__name__)

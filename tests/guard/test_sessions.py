@@ -1,0 +1,72 @@
+"""Sessions of agents before the guard: what they say in their protocols, and the tokens that workers get."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import radixway.bundled
+from guarded import EMAIL, guarded
+from radixway.tokenizer import Tokenizer
+from scripted_worker import scripted_worker
+
+GUIDE = Path(radixway.bundled.__file__).parent / "guide"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.load(GUIDE)
+
+
+def model(tokenizer, prompts):
+    """Answers `ok`, and keeps the prompts that it was given, as text."""
+
+    async def answer(exchange):
+        body = exchange.json()
+        prompts.append(tokenizer.decode(body["input_ids"]))
+        ids = tokenizer.encode("ok", add_special_tokens=False)
+        meta = {
+            "id": body["rid"],
+            "finish_reason": {"type": "length"},
+            "prompt_tokens": len(body["input_ids"]),
+            "completion_tokens": len(ids),
+            "output_token_logprobs": [[-0.5, token, None] for token in ids],
+        }
+        told = {"text": "ok", "output_ids": ids, "meta_info": meta}
+        await exchange.reply(200, json.dumps(told).encode())
+
+    return answer
+
+
+async def test_a_session_is_told_what_its_model_may_be_told(monkeypatch, tokenizer):
+    prompts = []
+    trajectories = {"tokenizer": str(GUIDE)}
+    guard = {"pii": {"action": "redact"}}
+    async with scripted_worker(model(tokenizer, prompts)) as worker:
+        sections = {"guard": guard, "trajectories": trajectories}
+        async with guarded(monkeypatch, worker.url, **sections) as gateway:
+            said = [{"role": "user", "content": f"Mail {EMAIL} and {EMAIL}!"}]
+            body = {"model": "m", "max_tokens": 4, "messages": said, "system": "Be kind."}
+            status, told, headers = await gateway.post("/sessions/s1/v1/messages", body)
+            assert (status, headers["x-radixway-guard"]) == (200, "redact pii"), told
+            assert EMAIL not in prompts[0] and prompts[0].count("[EMAIL_ADDRESS_1]") == 2
+
+
+async def test_a_session_that_names_its_model_is_held_to_that_models_policy(monkeypatch, tokenizer):
+    prompts = []
+    trajectories = {"tokenizer": str(GUIDE)}
+    policies = {"public": {"allow_by_default": False}, "private": {"allow_by_default": True}}
+    semantic = {"model_config": {name: {"pii_policy": said} for name, said in policies.items()}}
+    async with scripted_worker(model(tokenizer, prompts), models=["public", "private"]) as worker:
+        sections = {"semantic": semantic, "trajectories": trajectories}
+        async with guarded(monkeypatch, worker.url, **sections) as gateway:
+            _, made, _ = await gateway.post("/sessions", {"model": "public"})
+            path = f"/sessions/{made['session_id']}/v1/chat/completions"
+            body = {"model": "private", "messages": [{"role": "user", "content": f"Mail {EMAIL}!"}]}
+            _, told, headers = await gateway.post(path, body)
+            assert headers["x-vsr-pii-violation"] == "true" and told["model"] == "public"
+            assert prompts == []
+            body["messages"][0]["content"] = "Hello"
+            assert (await gateway.post(path, body))[0] == 200
