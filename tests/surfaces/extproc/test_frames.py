@@ -116,6 +116,31 @@ class Stopping(Holding):
         return reply
 
 
+class Impatient(Holding):
+    """Ends the stream while it waits for the second chunk."""
+
+    async def __call__(self, request, call_next):
+        reply = await call_next(request)
+        inner = reply.chunks
+
+        class Two(Mapped):
+            pulled = None
+
+            async def __anext__(self):
+                if self.pulled is None:
+                    self.pulled = asyncio.create_task(anext(inner))
+                    return await self.pulled
+                if self._ended:
+                    raise StopAsyncIteration
+                self._ended = True
+                self.pulled = asyncio.create_task(anext(inner))
+                await asyncio.sleep(0)  # it begins
+                return b"data: enough\n\n"
+
+        reply.chunks = Two(inner, None)
+        return reply
+
+
 class Refusing(Holding):
     """Puts an answer of its own in place of what came."""
 
@@ -210,6 +235,20 @@ async def test_a_stream_that_is_ended_early_stays_ended():
         heard = await envoy.ask("POST", CHAT, body=chat(stream=True))
         assert heard.body == b"data: stopped\n\n" + DONE
         assert gateway.in_flight() == 0
+
+
+async def test_a_stream_that_ends_between_two_frames_ends_with_the_second():
+    async with (
+        scripted_worker(three_events) as worker,
+        running_gateway(worker.url, ext_proc=DOOR, **with_(Impatient)) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        call = await handed_over(envoy, stream=True)
+        await tell(call, response_headers=headers_message([(":status", "200")]))
+        first = await tell(call, response_body=HttpBody(body=event("one")))
+        assert not first.response_body.response.HasField("body_mutation")  # it stays as it is
+        second = await tell(call, response_body=HttpBody(body=event("two"), end_of_stream=True))
+        assert second.response_body.response.body_mutation.body == b"data: enough\n\n"
 
 
 async def test_a_defect_in_the_middle_of_a_stream_is_its_last_event():

@@ -65,8 +65,11 @@ class TwoDoors:
         self.worker, self.http, self.envoy, self.other = worker, http, envoy, other
         self._asked = 0
 
-    async def same(self, path=CHAT, body=None, headers=(), method="POST"):
-        """Ask both; they must agree on everything. Returns status, headers and body."""
+    async def same(self, path=CHAT, body=None, headers=(), method="POST", *, whole_stream=False):
+        """Ask both; they must agree on everything. Returns status, headers and body.
+
+        `whole_stream`: of a stream that is held back, the text is the same, though not in the same pieces.
+        """
         self._asked += 1
         headers = [*headers, ("accept", "*/*"), ("x-request-id", f"request-{self._asked}")]
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
@@ -75,7 +78,10 @@ class TwoDoors:
         between = len(self.worker.requests)
         through = await self.envoy.ask(method, path, headers, data)
         assert through.status == direct[0]
-        assert without_moments(through.body) == without_moments(direct[2])
+        if whole_stream:
+            assert text_of(through.body) == text_of(direct[2])
+        else:
+            assert without_moments(through.body) == without_moments(direct[2])
         assert comparable(through.headers) == comparable(direct[1])
         first = [of_worker(each) for each in self.worker.requests[before:between]]
         second = [of_worker(each) for each in self.worker.requests[between:]]
@@ -255,6 +261,36 @@ async def test_what_the_guard_stops_is_stopped_the_same():
         )
         assert heard.body.endswith(b"data: [DONE]\n\n")
         assert (await doors.same(body=chat("How do I bake bread?"))).header("x-vsr-jailbreak-blocked") is None
+
+
+async def test_placeholders_are_restored_the_same():
+    async def echo(exchange):
+        asked = exchange.json()["messages"][-1]["content"]
+        if not exchange.json().get("stream"):
+            choice = {"index": 0, "message": {"role": "assistant", "content": f"You said: {asked}"}}
+            await exchange.reply(200, json.dumps({"choices": [choice]}).encode())
+            return
+        await exchange.begin_stream()
+        for at in range(0, len(asked), 5):
+            choice = {"index": 0, "delta": {"content": asked[at : at + 5]}}
+            await exchange.chunk(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+        await exchange.chunk(b"data: [DONE]\n\n")
+        await exchange.end_stream()
+
+    guard = {"pii": {"action": "redact", "types": ["EMAIL_ADDRESS"]}, "audit": {"enabled": False}}
+    async with two_doors(echo, guard=guard) as doors:
+        question = chat("Write to anna@example.org about it")
+        heard = await doors.same(body=question)
+        assert b"anna@example.org" in heard.body
+        assert b"anna@example.org" not in doors.worker.requests[-1].body
+        heard = await doors.same(body=question | {"stream": True}, whole_stream=True)
+        assert text_of(heard.body) == "Write to anna@example.org about it"
+
+
+def text_of(events):
+    """What the deltas of a stream say together."""
+    told = [event.removeprefix(b"data: ") for event in events.split(b"\n\n") if event.startswith(b"data: {")]
+    return "".join(json.loads(each)["choices"][0]["delta"].get("content", "") for each in told)
 
 
 async def test_kept_answers_are_given_the_same():

@@ -11,7 +11,9 @@ that one is let go when the application asks for the next, because then it has m
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
@@ -22,6 +24,10 @@ from radixway.web import Message
 
 Write = Callable[[ProcessingResponse], Awaitable[None]]
 """Tells Envoy. Raises ClientGone: it is not there any more."""
+
+
+_LAST_WORDS_S = 2.0
+"""How long the end of a stream waits for a frame of the worker's to go with."""
 
 
 class Frame(NamedTuple):
@@ -51,8 +57,11 @@ class Answer:
         self._headers: list[Header] = []
         self._gone: list[bytes] = []
         self._body_mode: Literal["undecided", "streamed", "buffered", "none"] = "undecided"
-        self._frames: asyncio.Queue[Frame] = asyncio.Queue()
+        self._frames: deque[Frame] = deque()
+        self._arrived = asyncio.Event()
         self._in_hand: Frame | None = None
+        self._ending = False
+        """Whoever still reads the worker's answer reads in vain."""
         self._start: tuple[int, list[Header]] | None = None
         self._said = bytearray()
 
@@ -66,7 +75,8 @@ class Answer:
     async def hear_body(self, frame: Frame) -> None:
         """The answer goes on."""
         if not self.over:
-            self._frames.put_nowait(frame)
+            self._frames.append(frame)
+            self._arrived.set()
         elif not self._cut:
             await self._write(frames.answer_goes_on(b""))  # the application has ended it before
 
@@ -98,9 +108,9 @@ class Answer:
         await self._write(frames.answer_begins(None, "buffered"))
         body = b""
         while True:
-            self._in_hand = await self._frames.get()
-            body += self._in_hand.body
-            if self._in_hand.ends:
+            frame = self._in_hand = await self._next_frame()
+            body += frame.body
+            if frame.ends:
                 return body
             await self._let_go(b"")  # Envoy streams it although it was asked not to
 
@@ -110,8 +120,14 @@ class Answer:
             await self._begin_stream()
         if self._in_hand is not None:
             await self._let_go(self._take())
-        self._in_hand = await self._frames.get()
-        return self._in_hand
+        frame = self._in_hand = await self._next_frame()
+        return frame
+
+    async def _next_frame(self) -> Frame:
+        while self._ending or not self._frames:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._frames.popleft()
 
     # What the application says.
 
@@ -134,6 +150,7 @@ class Answer:
 
     async def _finish(self) -> None:
         assert self._start is not None
+        self._ending = True
         status, headers = self._start
         if self._body_mode == "streamed":
             await self._finish_stream(status, headers)
@@ -147,14 +164,23 @@ class Answer:
             await self.reply(status, headers, self._take())
 
     async def _finish_stream(self, status: int, headers: list[Header]) -> None:
-        if self._in_hand is None:  # nothing to say it with: the stream breaks off
-            await self.reply(status, headers, self._take())
+        if self._in_hand is None and not await self._has_another_frame():
+            await self.reply(status, headers, self._take())  # nothing to say it with: the stream breaks off
             return
         await self._let_go(self._take())
-        while not self._frames.empty():
-            self._frames.get_nowait()
+        while self._frames:
+            self._frames.popleft()
             await self._write(frames.answer_goes_on(b""))
         self.over = True
+
+    async def _has_another_frame(self) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                while not self._frames:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+                self._in_hand = self._frames.popleft()
+        return self._in_hand is not None
 
     async def _begin_stream(self) -> None:
         """The head may go on; as it is where a middleware reads the stream before it answers, because Envoy
