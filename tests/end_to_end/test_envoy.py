@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from engine_process import engine_process
 from envoy_process import configuration, running_envoy
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -107,6 +108,74 @@ async def explained(gateway, request_id):
         if status == 200:
             return told["steps"]
         await asyncio.sleep(0.01)  # it is kept when it ends, which nobody is told
+
+
+async def test_large_bodies_pass_in_both_directions(tmp_path):
+    async def echo(exchange):
+        text = exchange.json()["messages"][0]["content"]
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}}
+        await exchange.reply(200, json.dumps({"choices": [choice]}).encode())
+
+    async with scripted_worker(echo) as worker:
+        async with through_envoy(tmp_path, worker.url) as (client, _, _):
+            text = "很长" * 1_000_000
+            messages = [{"role": "user", "content": text}]
+            async with client.post(CHAT, json=body(model="auto", messages=messages)) as response:
+                assert (await response.json())["choices"][0]["message"]["content"] == text
+            assert worker.requests[0].json()["model"] == "m"
+
+
+async def test_without_the_right_to_change_modes_a_stream_comes_whole(tmp_path):
+    async def at_once(exchange):
+        await exchange.begin_stream()
+        await exchange.chunk(event("one"))
+        await exchange.chunk(event("two"))
+        await exchange.end_stream()
+
+    async with scripted_worker(at_once) as worker:
+        fixed = {"allow_mode_override": False}
+        async with through_envoy(tmp_path, worker.url, envoy=fixed) as (client, _, _):
+            async with client.post(CHAT, json=body(stream=True)) as response:
+                assert await response.read() == event("one") + event("two")
+                assert response.headers["x-radixway-worker"]
+
+
+async def test_a_worker_that_breaks_off_ends_the_clients_stream_and_frees_its_place(tmp_path):
+    heard = asyncio.Event()
+
+    async def breaks_off(exchange):
+        await exchange.begin_stream()
+        await exchange.chunk(event("one"))
+        await heard.wait()
+        exchange.die()
+
+    async with scripted_worker(breaks_off) as worker:
+        async with through_envoy(tmp_path, worker.url) as (client, gateway, _):
+            async with client.post(CHAT, json=body(stream=True)) as response:
+                assert await response.content.readuntil(b"\n\n") == event("one")
+                heard.set()
+                with pytest.raises(aiohttp.ClientError):
+                    await response.content.read()
+            await explained(gateway, response.headers["x-request-id"])
+            assert gateway.in_flight() == 0
+
+
+@pytest.mark.slow
+async def test_an_engine_answers_through_envoy_as_it_does_by_itself(tmp_path):
+    asked = body(model="auto", temperature=0, max_tokens=24)
+    with engine_process() as (url, _):
+        async with through_envoy(tmp_path, url) as (client, gateway, _):
+            async with client.post(CHAT, json=asked) as response:
+                through = (await response.json())["choices"][0]["message"]["content"]
+            _, direct, _ = await gateway.post(CHAT, asked)
+            assert through == direct["choices"][0]["message"]["content"]
+            async with client.post(CHAT, json=asked | {"stream": True}) as response:
+                events = (await response.read()).split(b"\n\n")
+            chunks = [
+                json.loads(each.removeprefix(b"data: ")) for each in events if each.startswith(b"data: {")
+            ]
+            deltas = [choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"]]
+            assert "".join(deltas) == through and events[-2] == b"data: [DONE]"
 
 
 async def test_what_the_gateway_answers_itself_no_worker_sees(tmp_path):
