@@ -15,6 +15,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingRequest,
     ProtocolConfiguration,
 )
+from starlette.middleware.base import BaseHTTPMiddleware
 
 from envoy_frames import BUFFERED, envoy_of, headers_message, immediate, tell
 from radixway.pipeline import Chunks, GatewayError, Reply
@@ -105,6 +106,15 @@ class Peeking(Holding):
 
         reply.chunks = Again(inner, None)
         return reply
+
+
+class Outer(BaseHTTPMiddleware):
+    """Stands around the whole gateway."""
+
+    async def dispatch(self, request, call_next):
+        response = await call_next(request)
+        response.headers["x-outer"] = "yes"
+        return response
 
 
 class Stopping(Holding):
@@ -223,6 +233,17 @@ async def test_a_middleware_that_reads_before_it_answers_does_not_stop_the_strea
         heard = await envoy.ask("POST", CHAT, body=chat(stream=True))
         assert heard.body == event("one") + event("two") + event("three") + DONE
         assert heard.header("x-seen") is None  # the head had to go first
+
+
+async def test_a_middleware_of_starlettes_kind_adds_its_headers_to_streams_too():
+    async with (
+        scripted_worker(three_events) as worker,
+        running_gateway(worker.url, ext_proc=DOOR, **with_(Outer)) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        for stream in (True, False):
+            heard = await envoy.ask("POST", CHAT, body=chat(stream=stream))
+            assert heard.header("x-outer") == "yes" and heard.header("x-radixway-worker")
 
 
 async def test_a_stream_that_is_ended_early_stays_ended():
@@ -376,19 +397,33 @@ async def test_when_envoy_leaves_the_place_at_the_worker_is_free(leave):
 
 
 @pytest.mark.parametrize(
-    "mode", [ProcessingMode.NONE, ProcessingMode.STREAMED, ProcessingMode.BUFFERED_PARTIAL]
+    ("request_", "answer"),
+    [
+        (ProcessingMode.NONE, ProcessingMode.BUFFERED),
+        (ProcessingMode.STREAMED, ProcessingMode.BUFFERED),
+        (ProcessingMode.BUFFERED_PARTIAL, ProcessingMode.BUFFERED),
+        (ProcessingMode.BUFFERED, ProcessingMode.NONE),
+    ],
 )
-async def test_an_envoy_that_would_not_show_whole_bodies_gets_nothing_through(mode, caplog):
+async def test_an_envoy_that_would_not_show_whole_bodies_gets_nothing_through(request_, answer, caplog):
     async with scripted_worker() as worker, running_gateway(worker.url, ext_proc=DOOR) as gateway:
         async with envoy_of(gateway) as envoy:
             call = envoy.call()
-            configured = ProtocolConfiguration(request_body_mode=mode)
+            configured = ProtocolConfiguration(request_body_mode=request_, response_body_mode=answer)
             message = ProcessingRequest(request_headers=headers_message(HEAD), protocol_config=configured)
             heard = immediate(await tell(call, message))
-            assert heard.status == 500 and b"request_body_mode BUFFERED" in heard.body
-            assert [record.levelno for record in caplog.records if "BUFFERED" in record.message] == [
-                logging.ERROR
-            ]
+            assert heard.status == 500 and b"_body_mode BUFFERED" in heard.body
+            told = [record.levelno for record in caplog.records if "_mode BUFFERED" in record.message]
+            assert told == [logging.ERROR]
+
+
+async def test_a_body_that_comes_in_pieces_does_not_pass_by_its_first(caplog):
+    async with scripted_worker() as worker, running_gateway(worker.url, ext_proc=DOOR) as gateway:
+        async with envoy_of(gateway) as envoy:
+            call = envoy.call()  # an Envoy that does not say how it is configured
+            await tell(call, request_headers=headers_message(HEAD))
+            heard = immediate(await tell(call, request_body=HttpBody(body=chat()[:20])))
+            assert heard.status == 500 and worker.requests == []
 
 
 async def test_an_answer_to_a_request_that_was_never_shown_does_not_pass():

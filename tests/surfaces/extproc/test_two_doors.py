@@ -214,6 +214,18 @@ async def test_what_a_worker_says_is_passed_on_the_same(status, body, kind):
             await doors.same(body=chat(stream=True))
 
 
+async def test_what_concerns_only_the_worker_and_the_gateway_reaches_no_client():
+    async def talkative(exchange):
+        headers = "set-cookie: a=b\r\nvia: 1.1 w\r\nx-request-id: theirs\r\nx-kept: 1\r\nx-kept: 2"
+        exchange.writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\ncontent-length: 2\r\n\r\n{{}}".encode())
+        await exchange.writer.drain()
+
+    async with two_doors(talkative) as doors:
+        heard = await doors.same(body=chat())
+        assert [value for name, value in heard.headers if name == "x-kept"] == ["1", "2"]
+        assert not {name for name, _ in heard.headers} & {"set-cookie", "via"}
+
+
 RULES = {
     "default_model": "general",
     "model_config": {"prover": {"reasoning_family": "deepseek"}},

@@ -26,6 +26,10 @@ Write = Callable[[ProcessingResponse], Awaitable[None]]
 """Tells Envoy. Raises ClientGone: it is not there any more."""
 
 
+_HEAD_S = 0.05
+"""How long a stream that is read already waits for its head: middlewares of Starlette's kind hand it on a
+little later, and one that reads before it answers has none to give.
+"""
 _LAST_WORDS_S = 2.0
 """How long the end of a stream waits for a frame of the worker's to go with."""
 
@@ -63,6 +67,7 @@ class Answer:
         self._ending = False
         """Whoever still reads the worker's answer reads in vain."""
         self._start: tuple[int, list[Header]] | None = None
+        self._started = asyncio.Event()
         self._said = bytearray()
 
     # What comes from Envoy.
@@ -137,6 +142,7 @@ class Answer:
             return
         if message["type"] == "http.response.start":
             self._start = message["status"], list(message["headers"])
+            self._started.set()
             return
         self._said += message.get("body", b"")
         if not message.get("more_body", False):
@@ -183,16 +189,17 @@ class Answer:
         return self._in_hand is not None
 
     async def _begin_stream(self) -> None:
-        """The head may go on; as it is where a middleware reads the stream before it answers, because Envoy
-        brings no body before that.
+        """The head may go on; without what a middleware would add that reads the stream before it answers,
+        because Envoy brings no body before that.
         """
         self._body_mode = "streamed"
-        changes = None
-        if self._start is not None:
-            status, headers = self._start
-            changes = self._changes(headers, b"content-length")
-            if status != self._status:
-                changes.MergeFrom(frames.mutation([(b":status", b"%d" % status)]))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEAD_S):
+                await self._started.wait()
+        status, headers = self._start or (self._status, self._headers)
+        changes = self._changes(headers, b"content-length")
+        if status != self._status:
+            changes.MergeFrom(frames.mutation([(b":status", b"%d" % status)]))
         await self._write(frames.answer_begins(changes, "streamed"))
 
     async def _let_go(self, body: bytes, changes: frames.Changes | None = None) -> None:

@@ -13,6 +13,7 @@ from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import Proces
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
     CommonResponse,
     HeadersResponse,
+    HttpBody,
     ProcessingRequest,
     ProcessingResponse,
 )
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _ATTRIBUTES = "envoy.filters.http.ext_proc"
 _CLIENT = "source.address"
+_NEEDED = "ext_proc needs request_body_mode BUFFERED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Conversation:
         self._timer: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
         self._passed_by = False
+        self._mode_is_known = False
+        """Envoy has said that bodies come whole."""
         self.answer = Answer(self._write, clear_route_cache=terms.clear_route_cache)
         self._carrier = EnvoyCarrier(self.answer, terms.destinations, terms.via)
         self._client: tuple[str, int] | None = None
@@ -78,7 +82,7 @@ class Conversation:
         elif kind == "request_headers":
             await self._begin(message)
         elif kind == "request_body":
-            self._call(message.request_body.body)
+            await self._hear_request(message.request_body)
         elif kind == "response_headers":
             await self._hear_answer(message)
         elif kind == "response_body":
@@ -113,9 +117,9 @@ class Conversation:
         if message.request_headers.end_of_stream:
             self._call(b"")
         elif (problem := _problem_of(message)) is not None:
-            log.error("%s", problem)
-            await self.fail(HttpError(problem, code="ext_proc_misconfigured"))
+            await self._refuse_to_guess(problem)
         else:
+            self._mode_is_known = message.HasField("protocol_config")
             await self._write(frames.go_on())
 
     async def _turn_away(self, head: Head) -> None:
@@ -126,6 +130,13 @@ class Conversation:
         else:
             message = f"Not Found: {head.method} {head.path}"
             await self.fail(HttpError(message, status=404, code="not_found"))
+
+    async def _hear_request(self, body: HttpBody) -> None:
+        # In BUFFERED mode it is whole, though trailers may follow it.
+        if self.task is None and (body.end_of_stream or self._mode_is_known):
+            self._call(body.body)
+        else:
+            await self._refuse_to_guess(f"the request's body comes in pieces: {_NEEDED}")
 
     def _call(self, body: bytes) -> None:
         """The request is complete: it goes down the road."""
@@ -159,11 +170,14 @@ class Conversation:
     async def _hear_answer(self, message: ProcessingRequest) -> None:
         head = message.response_headers
         if self.task is None:  # it went on without having been looked at: its answer does not
-            problem = "Envoy sent no request body: ext_proc needs request_body_mode BUFFERED"
-            log.error("%s", problem)
-            await self.fail(HttpError(problem, code="ext_proc_misconfigured"))
+            await self._refuse_to_guess(f"Envoy sent no request body: {_NEEDED}")
             return
         self.answer.hear_head(frames.headers_of(head.headers), head.end_of_stream)
+
+    async def _refuse_to_guess(self, problem: str) -> None:
+        """Envoy would let pass what nobody has seen."""
+        log.error("ext_proc: %s", problem)
+        await self.fail(HttpError(problem, code="ext_proc_misconfigured"))
 
     async def _write(self, response: ProcessingResponse) -> None:
         async with self._lock:
@@ -212,12 +226,18 @@ def _client_of(message: ProcessingRequest) -> tuple[str, int] | None:
 def _problem_of(message: ProcessingRequest) -> str | None:
     """What in Envoy's configuration would let a request pass without having been looked at."""
     if message.observability_mode:
-        return "ext_proc runs in observability_mode, in which nothing is decided"
+        return "ext_proc must not run in observability_mode: what is decided there has no effect"
     if not message.HasField("protocol_config"):
         return None
-    mode = message.protocol_config.request_body_mode
-    if mode != ProcessingMode.BUFFERED:
-        return f"ext_proc needs request_body_mode BUFFERED, not {ProcessingMode.BodySendMode.Name(mode)}"
+    request, answer = (
+        message.protocol_config.request_body_mode,
+        message.protocol_config.response_body_mode,
+    )
+    if request != ProcessingMode.BUFFERED:
+        return f"{_NEEDED}, not {ProcessingMode.BodySendMode.Name(request)}"
+    if answer not in (ProcessingMode.BUFFERED, ProcessingMode.STREAMED):
+        name = ProcessingMode.BodySendMode.Name(answer)
+        return f"ext_proc needs response_body_mode BUFFERED, with allow_mode_override, not {name}"
     return None
 
 
