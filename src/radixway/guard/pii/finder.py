@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,8 @@ from radixway.pipeline import GuardUnavailable, PersonalData
 THRESHOLD = 0.7
 """Confidence from which the published figures count a finding."""
 
+_CALLED_SO = 0.9
+"""Confidence of a postal code beside a word for it."""
 _AT_ONCE = 100_000
 """Characters that are read at once: their states are 120 MB. Longer texts are read part by part."""
 _INLINE = 20_000
@@ -169,13 +171,25 @@ def merge(
     """In order, none overlapping another. What has a form and is sure of it comes first, then the surer one.
 
     Of a soft span that a sure structured one cuts, the longer rest stays: a name before an address of mail.
+    Streets and postal codes within an address that the head is sure of are parts of it.
     """
+    addresses = [each for each in soft if each.type == "STREET_ADDRESS" and each.confidence >= threshold]
     ranked = sorted(
-        structured, key=lambda each: (each.confidence >= threshold, each.confidence), reverse=True
+        (each for each in structured if not _is_part_of_address(each, addresses)),
+        key=lambda each: (each.confidence >= threshold, each.confidence),
+        reverse=True,
     )
     sure = [each for each in ranked if each.confidence >= threshold]
     others = sorted([*ranked[len(sure) :], *soft], key=_confidence, reverse=True)
     return _without_overlap([*sure, *others], text)
+
+
+def _is_part_of_address(found: PersonalData, addresses: list[PersonalData]) -> bool:
+    """`addresses`: in order, none overlapping another. A code that is called one stands for itself."""
+    if found.type != "STREET_ADDRESS" and (found.type != "ZIP_CODE" or found.confidence >= _CALLED_SO):
+        return False
+    before = bisect_right(addresses, found.begin, key=_begin)
+    return before > 0 and found.end <= addresses[before - 1].end
 
 
 def _without_overlap(ranked: Sequence[PersonalData], text: str) -> list[PersonalData]:

@@ -183,3 +183,36 @@ def test_names_places_and_days_are_found_in_the_forms_that_people_write(text, ex
 )
 def test_code_and_plain_numbers_are_no_names_places_or_days(text):
     assert texts(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("We live at 12 Elm Street, Portland, 97205.", "97205"),
+        ("Hauptstraße 5, 10115 Berlin", "10115"),
+        ("I moved to Chicago 60614 and love it", "60614"),
+        ("weather in 30309, please", "30309"),
+        ("the 94110 area", "94110"),
+        ("Keizersgracht 1, 1015 CJ Amsterdam", "1015 CJ"),
+        ("Sydney NSW 2000", "2000"),
+        ("shipping address: Lima\nPeru 15074", "15074"),
+        ("北京市海淀区中关村大街27号 100080", "100080"),
+    ],
+)
+def test_a_postal_code_is_known_by_the_street_or_place_beside_it(text, code):
+    assert ("ZIP_CODE", code) in texts(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Pico della Mirandola, Oration on the Dignity of Man, 1486",
+        "In China 20000 people moved to Suite 68311",
+        "Paris 2024, Sydney 2000 and Rome 1960",
+        "12 Main Street sold for 45000 dollars",
+        "Height in mum: 0 25 50 75 100; ISBN 0-306-40615-2",
+        "the Memory address: Chicago offset 60614x",
+    ],
+)
+def test_a_year_and_a_quantity_beside_a_place_are_no_postal_code(text):
+    assert not {"ZIP_CODE", "PHONE_NUMBER"} & {type_ for type_, _ in texts(text)}

@@ -23,6 +23,15 @@ fi dk gr pt ua
 _PLAIN = frozenset(_UNMISTAKABLE.split())
 """Endings that are hardly a word, a file's or a method's, unlike those of `main.py`, `df.at`, `work.It`."""
 
+_OF_PROSE = """
+dev app ai co me tv es online store shop blog cloud studio tech xyz agency design media news photography
+photos health care clinic restaurant cafe gmbh london berlin paris nyc academy education consulting finance
+hotel law software
+"""
+_PROSE = frozenset(_OF_PROSE.split())
+"""Endings that are attributes in code as well, but hardly a word after a full stop."""
+_CODE = re.compile(r"[=(){}\[\];<>`_\\$]|->|import |def |var |let |const ")
+_CODE_WINDOW = 25
 _FRAMEWORKS = frozenset(["asp.net", "vb.net", "ado.net", "ml.net", "java.net", "paint.net", "socket.io"])
 _SITE_WORDS = Words(
     "website|web ?site|site|homepage|domain|url|link|visit|browse|hosted|blog|online at|go to|dns|hostname",
@@ -62,4 +71,10 @@ def _confidence(text: str, begin: int, end: int) -> float:
     owner, _, ending = name.rpartition(".")
     if ending.lower() in _PLAIN and (ending.islower() or name.isupper()) and len(owner) > 1:
         return 0.85
+    if ending in _PROSE and len(owner) > 2 and not _is_in_code(text, begin, end):
+        return 0.75
     return 0.8 if _SITE_WORDS.near(text, begin, end) and ending.islower() else 0.4
+
+
+def _is_in_code(text: str, begin: int, end: int) -> bool:
+    return _CODE.search(text, max(0, begin - _CODE_WINDOW), end + _CODE_WINDOW) is not None

@@ -55,6 +55,8 @@ _LONGEST = 15
 _SHORTEST_INTERNATIONAL = 8
 _SHORTEST = 6
 _SHORTEST_UNGROUPED = 7
+_TRUNK_ZERO_FORM = re.compile(r"\(?0[0-9]")
+_TRUNK_ZERO_DIGITS = 10
 _TRUNK_ZERO_REGIONS = ("GB", "DE", "FR", "IT", "AU", "IN", "JP", "NL", "BE", "CH", "SE")
 
 
@@ -125,7 +127,7 @@ def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
     if _is_beside(text, *match.span()):
         confidence = 0.95
     elif _is_valid(match[0].removeprefix("00"), "US"):
-        confidence = 0.6 if spaced else 0.9
+        confidence = 0.75 if spaced else 0.9
     else:
         confidence = 0.5 if spaced else 0.75
     yield *match.span(), confidence
@@ -153,12 +155,14 @@ def _national(text: str, begin: int, cluster_end: int) -> Iterator[_Found]:
     ungrouped = match[0].isdigit()
     if _is_beside(text, begin, end):
         yield begin, end, 0.75 if ungrouped else 0.85
-    elif (
-        match[0][0] in "0("
-        and not ungrouped
-        and any(_is_valid(match[0], each) for each in _TRUNK_ZERO_REGIONS)
-    ):
-        yield begin, end, 0.6
+    elif not ungrouped and _is_with_trunk_zero(match[0]):
+        yield begin, end, 0.75
+
+
+def _is_with_trunk_zero(written: str) -> bool:
+    if not _TRUNK_ZERO_FORM.match(written) or len(_digits(written)) < _TRUNK_ZERO_DIGITS:
+        return False
+    return any(_is_valid(written, region) for region in _TRUNK_ZERO_REGIONS)
 
 
 def _is_beside(text: str, begin: int, end: int) -> bool:
@@ -170,6 +174,8 @@ def _looks_dialled(written: str) -> bool:
     groups = _NUMBER.findall(written)
     if len(digits) > _LONGEST:
         return False
+    if any(len(group) == 1 for group in groups[1:]):
+        return False  # as in a book's number
     if len(groups) == 1:
         return len(digits) >= _SHORTEST_UNGROUPED and not digits.endswith("000")
     if len(digits) < _SHORTEST or _DATE.fullmatch(written) or set(digits) == {"0"}:

@@ -16,6 +16,7 @@ _INVISIBLE = re.compile(
 
 _HYPHENS = "\u058a\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d\uff70"
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_APOSTROPHES = "\u02bc\u2018\u2019\uff07"
 _DOTS = "\u2024\ufe52\uff0e\uff61"
 _FULL_WIDTH = (*range(0xFF08, 0xFF0C), 0xFF0F, 0xFF1A, *range(0xFF20, 0xFF5B), 0xFF3F)
 """Brackets, plus, slash, colon, at, letters, underscore; other punctuation means nothing to numbers."""
@@ -27,6 +28,7 @@ _ASTRAL = (0x10000, 0x1FBFF)
 def _plain_forms() -> dict[str, str]:
     """One plain character for each that is another form of it."""
     forms = dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_SPACES, " ") | dict.fromkeys(_DOTS, ".")
+    forms |= dict.fromkeys(_APOSTROPHES, "'")
     forms |= {chr(code): chr(code - _FULL_WIDTH_OFFSET) for code in _FULL_WIDTH}
     forms |= {chr(code): unicodedata.normalize("NFKC", chr(code)) for code in range(0x1D400, 0x1D6A4)}
     every = map(chr, range(0x80, _ASTRAL[1] + 1))

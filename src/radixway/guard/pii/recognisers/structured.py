@@ -11,9 +11,10 @@ from radixway.guard.pii.recognisers.domains import find_domains
 from radixway.guard.pii.recognisers.emails import find_emails
 from radixway.guard.pii.recognisers.ip import find_ips
 from radixway.guard.pii.recognisers.phones import find_phones
-from radixway.guard.pii.recognisers.postal import find_streets, find_zips
 from radixway.guard.pii.recognisers.reading import Reading, read
+from radixway.guard.pii.recognisers.streets import find_streets
 from radixway.guard.pii.recognisers.us import find_licenses, find_ssns
+from radixway.guard.pii.recognisers.zips import find_zips
 from radixway.pipeline import PersonalData
 
 STRUCTURED_TYPES = (

@@ -41,10 +41,14 @@ _LICENSE_FORMS = (
     "#{16}",  # NY, before
 )
 _LICENSE = re.compile("|".join(_LICENSE_FORMS).replace("@", "[A-Z]").replace("#", "[0-9]"), re.IGNORECASE)
-_LICENSE_TOKEN = re.compile(r"(?<![A-Za-z0-9\-])[A-Za-z0-9][A-Za-z0-9\-]{5,24}(?![A-Za-z0-9\-])")
+_LICENSE_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9\-])"
+    r"(?:[A-Z]{0,2}[0-9]{2,5}(?: [0-9]{2,5}){1,4}|[A-Z]{1,2} [0-9]{3,14}|[A-Za-z0-9][A-Za-z0-9\-]{5,24})"
+    r"(?![A-Za-z0-9\-])"
+)
 _LICENSE_WORDS = Words(
     r"driver'?s?'? ?licen[sc]e|drivers? lic|driving licen[sc]e|dl|dmv"
-    r"|licen[sc]e (?:no|number|#|id)",
+    r"|licen[sc]e (?:no|number|#|id)|(?:my|his|her|their|your|state) licen[sc]e",
     "驾照 驾驶证",
     before=45,
     after=20,
@@ -79,7 +83,7 @@ def find_licenses(reading: Reading) -> Iterator[PersonalData]:
         return
     for match in _LICENSE_TOKEN.finditer(text):
         begin, end = match.span()
-        number = match[0].replace("-", "")
+        number = match[0].replace("-", "").replace(" ", "")
         if sum(map(str.isdigit, number)) < _FEWEST_LICENSE_DIGITS or not _LICENSE_WORDS.near(
             text, begin, end
         ):
