@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixway.guard.placeholders import Vault, mask, redact
-from radixway.guard.texts import Passage
+from radixway.guard.placeholders import Vault, mask_of, replaced
 from radixway.pipeline import PersonalData
 
 EMAIL = re.compile(r"[\w.]+@[\w.]+\w")
@@ -23,14 +22,13 @@ def found_in(text):
     return sorted(found, key=lambda each: each.begin)
 
 
-def passages_of(*texts):
-    return [Passage(text, "user", ("messages", at, "content")) for at, text in enumerate(texts)]
-
-
 def redacted(*texts, **more):
-    passages = passages_of(*texts)
-    new, vault = redact(passages, [found_in(text) for text in texts], **more)
-    return [new.get(passage.place, passage.text) for passage in passages], vault
+    vault = Vault(texts, **more)
+    new = [
+        replaced(text, [(f.begin, f.end, vault.put(f, text[f.begin : f.end], ())) for f in found_in(text)])
+        for text in texts
+    ]
+    return new, vault
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,9 @@ def redacted(*texts, **more):
     ],
 )
 def test_a_mask_hides_what_was_found_and_nothing_else(style, expected):
-    passages = passages_of("I am Anna Weber, anna@x.de!", "no data here")
-    new = mask(passages, [found_in(passage.text) for passage in passages], style)
-    assert new == {("messages", 0, "content"): expected}
+    text = "I am Anna Weber, anna@x.de!"
+    spans = [(f.begin, f.end, mask_of(f.type, text[f.begin : f.end], style)) for f in found_in(text)]
+    assert replaced(text, spans) == expected
 
 
 def test_the_same_text_has_the_same_placeholder_and_different_ones_differ():
@@ -95,12 +93,9 @@ def test_what_is_no_placeholder_stays():
 
 def test_arguments_of_tool_calls_stay_json_both_ways():
     value = 'Jo "the \\ one" Li'
-    arguments = json.dumps({"to": value})
-    begin = arguments.index("Jo")
-    found = [PersonalData("PERSON", begin, arguments.index('"}'), 1.0)]
+    vault = Vault()
     place = ("messages", 1, "tool_calls", 0, "function", "arguments")
-    new, vault = redact([Passage(arguments, "assistant", place)], [found])
-    assert json.loads(new[place]) == {"to": "[PERSON_1]"}
+    assert vault.put(PersonalData("PERSON", 9, 28, 1.0), json.dumps(value)[1:-1], place) == "[PERSON_1]"
     assert vault.restore("[PERSON_1]") == value
     assert json.loads(vault.restore('{"to": "[PERSON_1]"}', in_json=True)) == {"to": value}
 
@@ -112,8 +107,8 @@ def test_a_vault_is_bounded_and_says_nothing_of_what_it_holds():
 
 
 def test_a_type_of_any_name_makes_a_placeholder():
-    new, vault = redact(passages_of("4711"), [[PersonalData("b-kunden/nr", 0, 4, 1.0)]])
-    placeholder = new[("messages", 0, "content")]
+    vault = Vault()
+    placeholder = vault.put(PersonalData("b-kunden/nr", 0, 4, 1.0), "4711", ())
     assert placeholder == "[B_KUNDEN_NR_1]"
     assert vault.restore(placeholder) == "4711"
 

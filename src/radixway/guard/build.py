@@ -60,7 +60,7 @@ class GuardRoom:
         self.judging = Judging(self.rules, counts, states)
         self.clearing = Clearing(counts, states)
         self.cleared = Cleared(counts, states)
-        self.answers = AnswersRoom(config.guard, finder, metrics, _vault, recorder)
+        self.answers = AnswersRoom(config.guard, finder, metrics, _vault, _note, recorder)
 
     @property
     def layers(self) -> Sequence[int]:
@@ -109,3 +109,10 @@ def _vault(_: Request) -> Vault | None:
     """What turns back the placeholders of the request that is on its way here."""
     review = of_this_request.get()
     return None if review is None else review.vault
+
+
+def _note(action: str) -> None:
+    """For the header of the reply that is on its way back from here."""
+    review = of_this_request.get()
+    if review is not None:
+        review.notes.append(action)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from radixway.guard.placeholders import MaskStyle, Vault, mask_of, replaced
+from radixway.config.guard import MaskStyle
+from radixway.guard.placeholders import Vault, mask_of, replaced
 from radixway.guard.policy import Located, PiiVerdict
 from radixway.guard.texts import Passage, Place
 

@@ -1,6 +1,6 @@
 """What stands in a text in place of personal data: stars, the name of its type, or a placeholder.
 
-"write to anna@example.org"   ─ redact ─►  "write to [EMAIL_ADDRESS_1]"  ─►  the model
+"write to anna@example.org"   ─ Vault ──►  "write to [EMAIL_ADDRESS_1]"  ─►  the model
 "I wrote to anna@example.org" ◄─ Vault ──  "I wrote to [email address 1]" ◄──────┘
 """
 
@@ -9,17 +9,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from radixway.guard.texts import Passage, Place
+from radixway.config.guard import MaskStyle
+from radixway.guard.texts import Place
 from radixway.pipeline import PersonalData
-
-MaskStyle = Literal["stars", "same_length", "type"]
-"""`stars`: five, however long the text was. `same_length`: one for each character that is no space. `type`:
-`<EMAIL_ADDRESS>`."""
 
 _SAME_IN_ANY_CASE = frozenset({"EMAIL_ADDRESS", "DOMAIN_NAME", "IP_ADDRESS", "IBAN_CODE"})
 """Of these, letter case tells nothing apart; the spelling that comes first stands for all."""
@@ -46,37 +43,6 @@ def mask_of(found: str, text: str, style: MaskStyle = "stars") -> str:
     return "*****" if style == "stars" else re.sub(r"\S", "*", text)
 
 
-def mask(
-    passages: Sequence[Passage],
-    findings: Sequence[Sequence[PersonalData]],
-    style: MaskStyle = "stars",
-) -> dict[Place, str]:
-    """New texts for the passages in which something was found, for good.
-
-    `findings`: those of each passage that are to be hidden, in the order of the text.
-    """
-    return _replaced(passages, findings, lambda found, text, _: mask_of(found.type, text, style))
-
-
-def redact(
-    passages: Sequence[Passage],
-    findings: Sequence[Sequence[PersonalData]],
-    most: int = _MOST,
-) -> tuple[dict[Place, str], Vault]:
-    """New texts for the passages in which something was found, and what turns the placeholders back.
-
-    The same text has the same placeholder in all passages, different texts have different ones: letter case
-    counts, but for email addresses, domain names, IP addresses and IBANs. Placeholders are numbered by type
-    in the order of the texts, so that a conversation that is told again, and longer, has the same. None is
-    spelled, however loosely, like anything in a passage: `passages` must be all that the model will see.
-
-    `findings`: those of each passage that are to be hidden, in the order of the text. Beyond `most` different
-    texts, the name of the type stands for each further one, for good.
-    """
-    vault = Vault((passage.text for passage in passages), most)
-    return _replaced(passages, findings, vault.put), vault
-
-
 class Restored(NamedTuple):
     """A stretch of an answer: what it says, and what the model wrote there."""
 
@@ -90,7 +56,11 @@ class Restored(NamedTuple):
 
 
 class Vault:
-    """What the placeholders of one request stand for.
+    """The placeholders of one request, and what they stand for.
+
+    The same text has the same placeholder, different texts have different ones: letter case counts, but for
+    email addresses, domain names, IP addresses and IBANs. They are numbered by type in the order in which
+    texts are put in, so that a conversation that is told again, and longer, has the same.
 
     It lives in memory, with its request, and does not say what it holds: not in `repr`, not in logs.
     """
@@ -98,7 +68,10 @@ class Vault:
     __slots__ = ("_by_key", "_by_text", "_flat", "_most", "_numbers", "_taken")
 
     def __init__(self, texts: Iterable[str] = (), most: int = _MOST) -> None:
-        """`texts`: what placeholders must not collide with."""
+        """`texts`: all that the model will see. No placeholder is spelled, however loosely, as anything there.
+
+        Beyond `most` different texts, the name of its type stands for each further one, for good.
+        """
         self._most = most
         self._taken = {_key(match[1]) for text in texts for match in _ANY.finditer(text)}
         self._by_text: dict[str, str] = {}
@@ -114,7 +87,7 @@ class Vault:
         return f"<Vault of {len(self)}>"
 
     def put(self, found: PersonalData, text: str, place: Place) -> str:
-        """The placeholder for `text`, which stands at `place`."""
+        """The placeholder for `text`, which stands at `place`: as JSON in a tool call's arguments."""
         if place and place[-1] == "arguments":
             text = _unescaped(text)
         same = text.casefold() if found.type in _SAME_IN_ANY_CASE else text
@@ -213,20 +186,6 @@ def replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
             parts += (text[done : max(begin, done)], new)
             done = end
     return "".join(parts) + text[done:]
-
-
-def _replaced(
-    passages: Sequence[Passage],
-    findings: Sequence[Sequence[PersonalData]],
-    put: Callable[[PersonalData, str, Place], str],
-) -> dict[Place, str]:
-    new: dict[Place, str] = {}
-    for passage, found in zip(passages, findings, strict=True):
-        text, place = passage.text, passage.place
-        if found:
-            spans = [(each.begin, each.end, put(each, text[each.begin : each.end], place)) for each in found]
-            new[place] = replaced(text, spans)
-    return new
 
 
 def _key(spelled: str) -> str:

@@ -19,8 +19,7 @@ from guarded_answers import (
 )
 from radixway.config import ConfigError
 from radixway.config.guard.answers import AnswersSection
-from radixway.guard.placeholders import redact
-from radixway.guard.texts import Passage
+from radixway.guard.placeholders import Vault
 from radixway.pipeline import PersonalData
 from scripted_worker import scripted_worker
 
@@ -72,8 +71,8 @@ async def test_reported_and_scored_by_category():
 
 
 async def test_the_service_is_not_told_what_was_hidden():
-    passage = Passage("jo@li.example", "user", ("text",))
-    _, vault = redact([passage], [[PersonalData("EMAIL_ADDRESS", 0, 13, 1.0)]])
+    vault = Vault()
+    vault.put(PersonalData("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
     async with scripted_worker(service) as judge:
         guard = guard_of(section_of(judge.url) | {"pii": {"action": "mask"}}, vault=vault)
         text = "I wrote to [EMAIL_ADDRESS_1] and to b@c.example today."

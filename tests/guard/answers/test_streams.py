@@ -24,14 +24,12 @@ from guarded_answers import (
     request_of,
     said_in,
 )
-from radixway.guard.placeholders import redact
-from radixway.guard.texts import Passage
+from radixway.guard.placeholders import Vault
 from radixway.pipeline import PersonalData, Reply, StreamBroken
 
-_, VAULT = redact(
-    [Passage("Jo Li, jo@li.example", "user", ("text",))],
-    [[PersonalData("PERSON", 0, 5, 1.0), PersonalData("EMAIL_ADDRESS", 7, 20, 1.0)]],
-)
+VAULT = Vault()
+VAULT.put(PersonalData("PERSON", 0, 5, 1.0), "Jo Li", ())
+VAULT.put(PersonalData("EMAIL_ADDRESS", 0, 13, 1.0), "jo@li.example", ())
 
 ACTIONS = st.fixed_dictionaries(
     {

@@ -56,10 +56,11 @@ async def test_whole_answers_and_streams_are_guarded_alike(monkeypatch, section,
         status, body, headers = await gateway.chat(messages=ASKED)
         choice = body["choices"][0]
         assert (status, choice["message"]["content"], choice["finish_reason"]) == (200, expected, finish)
+        rule, part = next(iter(section.items()))
+        assert headers["x-radixway-guard"] == f"{part['action']} answers.{rule}"
         (said, ended), _ = await streamed(gateway, {"model": "m", "messages": ASKED, "stream": True})
         assert (said["content"], ended) == (expected, finish)
         (step,) = [step for step in (await steps(gateway, headers)).items() if step[0] == "guard_answer"]
-        rule, part = next(iter(section.items()))
         assert (step[1]["rule"], step[1]["action"]) == (f"answers.{rule}", part["action"])
         metrics = gateway.gateway.metrics.render().decode()
         assert (

@@ -8,10 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from radixway.config.base import Section
-from radixway.config.guard.pii import OnError, Share
-
-MaskStyle = Literal["stars", "same_length", "type"]
-"""`stars`: five. `same_length`: one for each character. `type`: `<EMAIL_ADDRESS>`."""
+from radixway.config.guard.pii import MaskStyle, OnError, PiiType, Share
 
 Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]
 """`example.org`, or `*.example.org` for it and all below it."""
@@ -21,10 +18,10 @@ class AnswerPiiSection(Section):
     """Personal data that an answer tells."""
 
     action: Literal["off", "report", "mask", "block"] = "off"
-    types: tuple[str, ...] = ()
+    types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
-    thresholds: dict[str, Share] = Field(default_factory=dict)
+    thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
     mask: MaskStyle = "stars"
     may_repeat: bool = True

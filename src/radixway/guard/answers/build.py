@@ -25,9 +25,10 @@ class AnswersRoom:
         finder: PersonalDataFinder,
         metrics: Metrics,
         vault_of: Callable[[Request], Vault | None],
+        note: Callable[[str], None],
         recorder: Recorder | None = None,
     ) -> None:
-        """`vault_of`: what turns a request's placeholders back.
+        """`vault_of`, `note`: see `AnswerGuard`.
 
         Raises ConfigError where a key cannot be read.
         """
@@ -36,7 +37,7 @@ class AnswersRoom:
         moderators = [Moderator(each.moderation) for each in sections.all if each.moderation.url is not None]
         self._parts = WatchingParts(finder, moderators)
         self._counts = AnswerCounts(metrics)
-        self.guard = AnswerGuard(sections, self._parts, self._counts, vault_of, recorder)
+        self.guard = AnswerGuard(sections, self._parts, self._counts, vault_of, recorder, note)
         self.kept = KeptAnswerGuard(self.guard)
 
     def describe(self) -> dict[str, Any]:

@@ -38,13 +38,17 @@ class AnswerGuard:
         counts: AnswerCounts,
         vault_of: Callable[[Request], Vault | None] = lambda _: None,
         recorder: Recorder | None = None,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`vault_of`: what turns a request's placeholders back, asked for when its answer has come."""
+        """`vault_of`: what turns a request's placeholders back, asked for when its answer has come.
+        `note`: told what was done, for the reply's header, if its headers are not sent yet.
+        """
         self._sections = sections
         self.parts = parts
         self._counts = counts
         self._vault_of = vault_of
         self._recorder = recorder
+        self._note = note
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The reply of whoever comes next, guarded."""
@@ -78,7 +82,7 @@ class AnswerGuard:
         section, vault = self._sections.of(request), self._vault_of(request)
         if not (section.is_on or vault):
             return None
-        report = Report(request, self._counts, self._recorder, section.on_error_of)
+        report = Report(request, self._counts, self._recorder, section.on_error_of, self._note)
         return Watching(section, self.parts, request, vault, report), report
 
 

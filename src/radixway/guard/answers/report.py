@@ -51,12 +51,14 @@ class Report:
         counts: AnswerCounts,
         recorder: Recorder | None,
         on_error: Callable[[str], OnError],
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_error`: by rule, what becomes of a text that it cannot judge."""
+        """`on_error`: by rule, what becomes of a text that it cannot judge. `note`: for the header."""
         self._request = request
         self._counts = counts
         self._recorder = recorder
         self._on_error = on_error
+        self._note = note
         self._findings: dict[str, list[Finding]] = {}
         self._actions: dict[str, str] = {}
         self._many: dict[str, int] = {}
@@ -93,10 +95,12 @@ class Report:
         request = self._request
         for rule, outcome in self._failed.items():
             request.journal.add("guard_answer", rule=rule, action="error", outcome=outcome)
+            self._note(f"error {rule}")
             self._record(rule, "error", (), {"outcome": outcome})
         for rule, found in self._findings.items():
             action = self._actions[rule]
             self._counts.found.labels(rule, action).inc()
+            self._note(f"{action} {rule}")
             told = [
                 [each.type, each.where, each.begin, each.end, round(each.confidence, 3)] for each in found
             ]

@@ -34,6 +34,10 @@ class Decoding:
         """Where the row began."""
         self.length = 0
 
+    def takes(self, char: str) -> bool:
+        """Whether a character means anything to it now."""
+        return self.begin is not None or char in self._digits
+
     def add(self, char: str, at: int) -> str:
         """What one more character tells."""
         if char not in self._digits:
@@ -88,16 +92,21 @@ class SystemPromptJudge:
         """See `Judge`. Nothing is changed: what is told is told."""
         text, holds = view.text, self.action == "block"
         while self._seen < len(text) and self.stop is None:
-            at = self._seen
+            at, char = self._seen, text[self._seen]
             self._seen += 1
-            begin = self._add(text[at], at)
-            if holds:
-                self._held = max(self._held, self._held_from())
-            self._note(view, begin, at)
-            if begin is not None and holds:
-                self.stop = self._held
+            begin = self._letter(char, at) if char.isalnum() else None
+            for decoding, overlap in self._coded:
+                if decoding.takes(char) and self._digit(decoding, overlap, char, at):
+                    begin = decoding.begin
+            if begin is not None:
+                self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
+                self.stop = max(self._held, self._held_from()) if holds else None
+            elif self._run is not None and char.isalnum():
+                self._close(view)
         if last or self.stop is not None:
             self._close(view)
+        if holds:
+            self._held = max(self._held, self._held_from())
         self.safe = len(text) if last or not holds else self._held
         return ()
 
@@ -110,29 +119,26 @@ class SystemPromptJudge:
         found, self._findings = self._findings, []
         return [view.finding("system_prompt_leak", begin, end, 1.0) for view, begin, end in found]
 
-    def _add(self, char: str, at: int) -> int | None:
-        """One more character. Where what gives the prompt away began, if it does by now."""
-        for letter in filter(str.isalnum, char.casefold()):
-            self._plain.add(letter)
-            self._places.append(at)
-        begin = None
-        if self._gives_away(self._plain):
-            begin = self._places[-self._plain.length] if self._plain.length <= len(self._places) else 0
-        for decoding, overlap in self._coded:
-            for letter in filter(str.isalnum, decoding.add(char, at).casefold()):
-                overlap.add(letter)
-            if decoding.begin is not None and decoding.length >= _LEAST_CODE and self._gives_away(overlap):
-                begin = decoding.begin
-        return begin
+    def _letter(self, char: str, at: int) -> int | None:
+        """One more letter. Where the run began that gives the prompt away, if one does by now."""
+        plain = self._plain
+        for letter in char.casefold():
+            if letter.isalnum():
+                plain.add(letter)
+                self._places.append(at)
+        if not self._gives_away(plain):
+            return None
+        return self._places[-plain.length] if 0 < plain.length <= len(self._places) else 0
 
-    def _note(self, view: View, begin: int | None, at: int) -> None:
-        if begin is not None:
-            self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
-        elif view.text[at].isalnum():
-            self._close(view)
+    def _digit(self, decoding: Decoding, overlap: Overlap, char: str, at: int) -> bool:
+        """One more character of what may be a code. Whether the code gives the prompt away by now."""
+        for letter in decoding.add(char, at).casefold():
+            if letter.isalnum():
+                overlap.add(letter)
+        return decoding.begin is not None and decoding.length >= _LEAST_CODE and self._gives_away(overlap)
 
     def _gives_away(self, overlap: Overlap) -> bool:
-        if overlap.weight >= self._least:
+        if overlap.length and overlap.weight >= self._least:
             return True
         if self._is_long and not self._told_largely and overlap.covered >= self._covers:
             self._told_largely = True
