@@ -68,7 +68,7 @@ class Vault:
     __slots__ = ("_by_key", "_by_text", "_flat", "_most", "_numbers", "_taken")
 
     def __init__(self, texts: Iterable[str] = (), most: int = _MOST) -> None:
-        """`texts`: all that the model will see. No placeholder is spelled, however loosely, as anything there.
+        """`texts`: all the model will see. No placeholder is spelled, however loosely, like anything in them.
 
         Beyond `most` different texts, the name of its type stands for each further one, for good.
         """
