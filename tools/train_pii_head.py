@@ -3,10 +3,11 @@
     python tools/train_pii_head.py train [--data ../shared/data/semantic] [--out FILE] [--only latin|han]
     python tools/train_pii_head.py evaluate [--head FILE] [--json FILE]
     python tools/train_pii_head.py gazetteers
+    python tools/train_pii_head.py sample
 
-Needs radixway[training,engine], for `train` and `evaluate` the labelled data that docs/guard.md names; one
-core, some minutes to read all texts (what the encoder made of them is kept in --cache) and as long to train. A
-fifth of the templates and of the texts, and one file of tweets, are never trained on: `evaluate` reads these.
+Needs radixway[training,engine], for all but the lists the labelled data that docs/guard.md names; one core,
+minutes to read all texts (what the encoder made of them is kept in --cache) and as long to train. A fifth of
+the templates and texts, and one file of tweets, are never trained on: `evaluate` reads these.
 """
 
 import argparse
@@ -18,16 +19,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pii_head.chinese import fit_chinese
-from pii_head.corpora import chinese_training, held_out, training
+from pii_head.corpora import chinese_rows, latin_rows
 from pii_head.fit import Array, Choices
 from pii_head.gazetteers import write as write_gazetteers
 from pii_head.latin import fit_latin
 from pii_head.rows import Row
+from pii_head.sample import write as write_sample
 from pii_head.states import WordStates
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, load_encoder
 from radixway.encoders.heads import Head
-from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, evaluate_pii
+from radixway.evaluation.pii import ROWS, Labelled, LabelledText, SetFigures, evaluate_pii
 from radixway.guard.pii.gazetteers import FOLDER
 from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
 from radixway.guard.pii.tagging import TAGS
@@ -38,6 +40,9 @@ def main() -> None:
     options = _options()
     if options.command == "gazetteers":
         write_gazetteers(FOLDER)
+        return
+    if options.command == "sample":
+        write_sample(options.data, ROWS)
         return
     encoder = load_encoder(EncodersSection(backend=options.backend))
     if options.command == "train":
@@ -57,15 +62,14 @@ def train(data: Path, cache: Path, out: Path, encoder: Encoder, only: str | None
         kept = Head.load(out, kind="pii")
         kept.check(encoder)
         arrays |= {name: array for name, array in kept.arrays.items() if not name.startswith(only)}
-    rows, chinese = training(data), chinese_training(data)
-    told = ", ".join(
-        f"{source} {count}" for source, count in sorted(Counter(row.source for row in rows + chinese).items())
-    )
+    rows, chinese = latin_rows(data, "training"), chinese_rows(data, "training")
+    sources = sorted(Counter(row.source for row in rows + chinese).items())
+    told = ", ".join(f"{source} {count}" for source, count in sources)
     print(told, flush=True)
     if only != "latin":
-        arrays |= fit_chinese(chinese, Choices(epochs=5))
+        arrays |= fit_chinese(chinese, chinese_rows(data, "calibration"), Choices(epochs=5))
     if only != "han":
-        arrays |= fit_latin(rows, WordStates(encoder, cache), Choices())
+        arrays |= fit_latin(rows, latin_rows(data, "calibration"), WordStates(encoder, cache), Choices())
     out.parent.mkdir(parents=True, exist_ok=True)
     Head(
         kind="pii",
@@ -84,7 +88,7 @@ def evaluate(data: Path, path: Path, encoder: Encoder, threshold: float) -> dict
     async def find(text: str) -> Sequence[PersonalData]:
         return head.find(text, encoder.encode([text], layers=LAYERS)[0])
 
-    rows = [labelled(row) for row in held_out(data)]
+    rows = [labelled(row) for row in latin_rows(data, "held out") + chinese_rows(data, "held out")]
     return asyncio.run(evaluate_pii(find, rows, threshold))
 
 
@@ -112,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["train", "evaluate", "gazetteers"])
+    parser.add_argument("command", choices=["train", "evaluate", "gazetteers", "sample"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
     parser.add_argument("--cache", type=Path, default=Path("build/pii_states"))
     parser.add_argument(

@@ -1,8 +1,11 @@
 import asyncio
+import json
 
 import pytest
+from typer.testing import CliRunner
 
-from radixway.evaluation.pii import Labelled, LabelledText, evaluate_pii, read_rows
+from radixway.cli import app
+from radixway.evaluation.pii import ROWS, Labelled, LabelledText, evaluate_pii, read_rows
 from radixway.pipeline import PersonalData
 
 
@@ -56,3 +59,32 @@ def test_a_row_that_is_none_is_named_by_its_line(tmp_path, line):
     path.write_text('{"text": "a", "spans": []}\n' + line + "\n")
     with pytest.raises(ValueError, match="line 2"):
         read_rows(path)
+
+
+def test_the_command_tells_figures_by_type_and_what_is_flagged(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        '{"text": "My name is Maria Lopez.", "spans": [{"type": "PERSON", "begin": 11, "end": 22}]}\n'
+        '{"text": "How does a hash map work?", "spans": [], "names_nobody": true}\n'
+    )
+    told, drawn = tmp_path / "told.json", tmp_path / "drawn.svg"
+    options = ["--data", str(rows), "--json", str(told), "--plot", str(drawn)]
+    result = CliRunner().invoke(app, ["eval", "guard", "pii", *options])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(told.read_text())["rows"]
+    assert (figures["types"]["PERSON"]["exact_f1"], figures["nobody"], figures["flagged"]) == (1.0, 1, {})
+    assert drawn.read_text().startswith("<?xml")
+    assert "Maria" not in result.output + told.read_text()
+
+
+def test_the_command_names_a_file_that_is_none(tmp_path):
+    result = CliRunner().invoke(app, ["eval", "guard", "pii", "--data", str(tmp_path / "none.jsonl")])
+    assert result.exit_code == 2
+    assert "none.jsonl" in result.output
+
+
+def test_the_sample_that_ships_can_be_read_and_has_both_languages_and_rows_that_name_nobody():
+    rows = read_rows(ROWS)
+    assert {"prompts_en", "prompts_zh", "wikigold", "free"} == {row.set for row in rows}
+    assert sum(row.names_nobody is True for row in rows) > 150
+    assert all(0 <= span.begin < span.end <= len(row.text) for row in rows for span in row.spans)

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from pii_head.authored import vocabulary
+from pii_head.calibration import read_rows, shifted, shifts
 from pii_head.fit import Array, Choices, Example, Tagger, fit
 from pii_head.rows import Labelled, Row
 from pii_head.targets import allowed_tags
-from radixway.guard.pii.chinese import CHARACTERS, FEATURES, PAIRS, split_units
+from radixway.encoders.encoding import Floats
+from radixway.guard.pii.chinese import BIT, CHARACTERS, FEATURES, PAIRS, split_units
 from radixway.guard.pii.gazetteers import entries, kinds
 from radixway.guard.pii.words import Words
 
@@ -21,6 +23,17 @@ _SLOT = re.compile(r"\{(\w+)\}")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _NUMERALS = "〇一二三四五六七八九"
 WORDS = vocabulary("zh")
+_PLACES, _ORGANISATIONS = ("provinces", "cities", "countries", "places"), ("organisations", "suffixes")
+_NUMBERS = sum(BIT[f"digit{size}"] for size in (" 1", " 2", " 4", " 6", "s"))
+_KNOWN_AS = {
+    "GPE": sum(BIT[f"{side} {kind}"] for side in ("begins", "in") for kind in _PLACES),
+    "NRP": BIT["begins nrp"] | BIT["in nrp"],
+    "ORGANIZATION": sum(BIT[f"{side} {kind}"] for side in ("begins", "in") for kind in _ORGANISATIONS),
+    "DATE_TIME": BIT["begins time"] | BIT["in time"] | _NUMBERS,
+    "AGE": _NUMBERS,
+    "ZIP_CODE": BIT["digit 6"],
+}
+"""Types, and the marks of what may be one."""
 
 
 class Values:
@@ -219,11 +232,30 @@ def fill_chinese(templates: list[str], times: int, seed: int) -> Iterator[Row]:
             yield _filled(template.replace("{nrp}", "{nationality}"), values)
 
 
-def fit_chinese(rows: list[Row], choices: Choices) -> dict[str, Array]:
+def possible_spans(text: str) -> tuple[Labelled, ...]:
+    """What in a text in which nobody looked for places, dates and organisations may be one."""
+    units = split_units(text)
+    found = []
+    for begin, end, bits in zip(units.begin, units.end, units.bits.tolist(), strict=True):
+        found += [Labelled(kind, begin, end) for kind, marks in _KNOWN_AS.items() if bits & marks]
+    return tuple(found)
+
+
+def fit_chinese(rows: list[Row], calibration: list[Row], choices: Choices) -> dict[str, Array]:
     """The arrays of the file."""
     examples = [example for row in rows if (example := _example(row)) is not None]
     tagger = fit(lambda: FirstLayer(choices.hidden), examples, choices)
-    return _arrays(tagger)
+    arrays = _arrays(tagger)
+
+    def read(row: Row) -> tuple[list[int], list[int], Floats] | None:
+        example, units = _example(row), split_units(row.text)
+        return (
+            None if example is None else (units.begin, units.end, tagger.likelihoods(example.inputs(False)))
+        )
+
+    by = shifts(read_rows(calibration, read))
+    print(f"added to logits of Chinese: {by}", flush=True)
+    return arrays | {"han_out_bias": shifted(arrays["han_out_bias"], by)}
 
 
 class FirstLayer(nn.Module):

@@ -4,10 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pii_head.calibration import read_rows, shifted, shifts
 from pii_head.fit import Array, Choices, Example, Tagger, fit
 from pii_head.rows import Row
 from pii_head.states import WordStates
 from pii_head.targets import allowed_tags
+from radixway.encoders.encoding import Floats
 from radixway.guard.pii.head import LAYERS
 from radixway.guard.pii.words import FEATURES, GAZETTEER_BITS, as_matrix
 
@@ -39,19 +41,33 @@ class FirstLayer(nn.Module):
         return named | {"latin_features": features, "latin_bias": bias.numpy()}
 
 
-def fit_latin(rows: list[Row], states: WordStates, choices: Choices) -> dict[str, Array]:
+def fit_latin(
+    rows: list[Row], calibration: list[Row], states: WordStates, choices: Choices
+) -> dict[str, Array]:
     """The arrays of the file."""
-    states.read([row.text for row in rows])
+    states.read([row.text for row in rows + calibration])
     examples = [_example(row, states) for row in rows if len(states.words(row.text))]
-    sample = np.concatenate([states.of(row.text) for row in rows[:: max(1, len(rows) // 3000)]]).astype(
-        np.float32
-    )
-    mean, spread = (
-        torch.from_numpy(sample.mean(axis=0)),
-        torch.from_numpy(np.maximum(sample.std(axis=0), _LEAST_SPREAD)),
-    )
-    tagger = fit(lambda: FirstLayer(mean, spread, choices.hidden), examples, choices)
-    return _arrays(tagger)
+    sample = np.concatenate([states.of(row.text) for row in rows[:: max(1, len(rows) // 3000)]])
+    mean, spread = sample.mean(axis=0, dtype=np.float32), sample.std(axis=0, dtype=np.float32)
+    known = torch.from_numpy(mean), torch.from_numpy(np.maximum(spread, _LEAST_SPREAD))
+    tagger = fit(lambda: FirstLayer(*known, choices.hidden), examples, choices)
+    arrays = _arrays(tagger)
+    return arrays | {"latin_out_bias": calibrated(arrays["latin_out_bias"], calibration, tagger, states)}
+
+
+def calibrated(bias: Array, rows: list[Row], tagger: Tagger, states: WordStates) -> Array:
+    """[tags]: the last layer's, with what calibration adds to each type."""
+
+    def read(row: Row) -> tuple[list[int], list[int], Floats] | None:
+        words = states.words(row.text)
+        if not len(words):
+            return None
+        likely = tagger.likelihoods(_example(row, states).inputs(False))
+        return words.begin.tolist(), words.end.tolist(), likely
+
+    by = shifts(read_rows(rows, read))
+    print(f"added to logits: {by}", flush=True)
+    return shifted(bias, by)
 
 
 def _arrays(tagger: Tagger) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,14 +12,20 @@ from pathlib import Path
 from radixway.guard.pii.tagging import SOFT_TYPES
 from radixway.guard.pii.words import BIT, gazetteer
 
-HELD_OUT_SHARE = 0.2
+HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.06
 """Of the templates, and of the texts that have none."""
+HELD_OUT_CORPUS = "btc_dev"
+"""A file of tweets that is held out whole."""
 EVERY_TYPE = frozenset(SOFT_TYPES)
 NAMES = frozenset(["PERSON", "ORGANIZATION", "GPE"])
 """What news corpora's annotators were asked for."""
 LONGEST = 1500
 """Characters of a text that are read."""
 
+_KNOWN_AS = {"GPE": BIT["place"] | BIT["place of several words"], "NRP": BIT["nrp"]}
+_KNOWN_AS["DATE_TIME"] = BIT["month"] | BIT["weekday"] | BIT["time"]
+_BETWEEN = ("\n", "\n\n", " ", "\n- ", " | ", "\n\n---\n\n")
+_WORD = re.compile(r"\w+")
 _SOMETHING_ELSE = BIT["eponym"] | BIT["month"] | BIT["weekday"] | BIT["place"] | BIT["nrp"]
 _FOLDED = {"ADDRESS": "STREET_ADDRESS", "LOCATION": "GPE"}
 _SLOT = re.compile(r"\{\{.*?\}\}|\{.*?\}")
@@ -59,13 +66,18 @@ class Row:
     """Types that were looked for: of the others nothing is known where there is no span."""
     unknown: tuple[tuple[int, int], ...] = ()
     """Stretches that teach nothing."""
+    possible: tuple[Labelled, ...] = ()
+    """Stretches that may be of a type, and may be nothing."""
     weight: float = 1.0
 
     @property
-    def is_held_out(self) -> bool:
-        """Whether figures are told on it, and nothing trained."""
+    def part(self) -> str:
+        """`held out`: figures are told on it, and nothing trained; `calibration`; or `training`."""
         digest = hashlib.sha256(self.group.encode("utf-8", "replace")).digest()
-        return int.from_bytes(digest[:4], "big") < HELD_OUT_SHARE * 2**32
+        place = int.from_bytes(digest[:4], "big") / 2**32
+        if place < HELD_OUT_SHARE or self.source == HELD_OUT_CORPUS:
+            return "held out"
+        return "calibration" if place < HELD_OUT_SHARE + CALIBRATION_SHARE else "training"
 
 
 def template_group(template: str) -> str:
@@ -112,7 +124,6 @@ def human_rows(data: Path) -> Iterator[Row]:
     """Texts that people annotated with persons, organisations and places."""
     for path in sorted((data / "pii").glob("ner_*.jsonl.gz")):
         source = path.name.removeprefix("ner_").removesuffix(".jsonl.gz")
-        annotated = NAMES | ({"NRP"} if source == "crossner_politics" else set())
         for row in _read(path):
             text = row["text"]
             handles = (
@@ -124,33 +135,61 @@ def human_rows(data: Path) -> Iterator[Row]:
                 if any(c.isalnum() for c in each["value"])
                 and not _overlaps(handles, each["start"], each["end"])
             )
-            yield Row(text[:LONGEST], spans, source, text, annotated, handles)
-
-
-def is_held_out_corpus(row: Row) -> bool:
-    """One file of tweets is held out whole."""
-    return row.source == "btc_dev"
+            yield Row(text[:LONGEST], spans, source, text, NAMES, handles)
 
 
 def negative_rows(
     data: Path, sources: tuple[tuple[str, str, int], ...] = _NEGATIVES, subjects: frozenset[str] | None = None
 ) -> Iterator[Row]:
-    """Texts written for other ends; those in which anybody may be named are left out of training.
-
-    Places, dates and organisations may be in them: of these nothing is said where a word may be one.
-    """
+    """Texts written for other ends: nobody looked for places, dates and organisations in them."""
     for name, column, most in sources:
         rows = _read(data / f"{name}.jsonl.gz")
         texts = dict.fromkeys(row[column] for row in rows if subjects is None or row["category"] in subjects)
         chosen = sorted(texts, key=_shuffled)[:most]
         for text in chosen:
-            yield Row(
-                text[:LONGEST],
-                (),
-                f"free/{name.partition('/')[2]}",
-                text,
-                frozenset(["PERSON", "STREET_ADDRESS"]),
-            )
+            short = text[:LONGEST]
+            yield Row(short, (), f"free/{name.partition('/')[2]}", text, possible=possible_spans(short))
+
+
+def possible_spans(text: str) -> tuple[Labelled, ...]:
+    """What in a text that names nobody may be a place, a date, an organisation: nobody looked for these."""
+    bits = gazetteer().bits
+    found = []
+    for word in _WORD.finditer(text):
+        known = bits.get(word[0].lower(), 0)
+        types = {kind for kind, bit in _KNOWN_AS.items() if known & bit}
+        if word[0][0].isdigit():
+            types = {"DATE_TIME", "AGE", "ZIP_CODE"}
+        elif word[0][0].isupper():
+            types |= {"ORGANIZATION", "GPE", "NRP"}
+        found += [Labelled(kind, *word.span()) for kind in sorted(types)]
+    return tuple(found)
+
+
+def joined(rows: list[Row], count: int, seed: int) -> list[Row]:
+    """Long texts of several rows: what is personal stands among much that is not, and late in them."""
+    rng = random.Random(seed)
+    personal = [row for row in rows if row.annotated == EVERY_TYPE and row.spans]
+    free = [row for row in rows if row.annotated == EVERY_TYPE and not row.spans]
+    made = []
+    for _ in range(count):
+        parts = [rng.choice(personal if rng.random() < 0.6 else free) for _ in range(rng.randint(2, 12))]
+        made.append(_join(parts, rng.choice(_BETWEEN)))
+    return made
+
+
+def _join(parts: list[Row], between: str) -> Row:
+    text = ""
+    spans, unknown, possible = [], [], []
+    for part in parts:
+        if len(text) + len(part.text) > LONGEST:
+            continue
+        at = len(text)
+        spans += [Labelled(each.type, each.begin + at, each.end + at) for each in part.spans]
+        possible += [Labelled(each.type, each.begin + at, each.end + at) for each in part.possible]
+        unknown += [(begin + at, end + at) for begin, end in part.unknown]
+        text += part.text + between
+    return Row(text, tuple(spans), "joined", text, unknown=tuple(unknown), possible=tuple(possible))
 
 
 def without_names(rows: list[Row]) -> list[Row]:

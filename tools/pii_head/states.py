@@ -12,7 +12,7 @@ from radixway.encoders import Encoder
 from radixway.guard.pii.head import LAYERS
 from radixway.guard.pii.words import Words, split_words, word_bits
 
-_SAY_EVERY = 5000
+_SAVE_EVERY = 2000
 
 
 class WordStates:
@@ -43,10 +43,10 @@ class WordStates:
                 table = np.stack([words.starts, words.begin, words.end], axis=1).tolist()
                 self._index[_key(text)] = (self._rows, table, encoding.tokens)
                 self._rows += len(table)
-                if done % _SAY_EVERY == 0:
+                if done % _SAVE_EVERY == 0 or done == len(missing):
+                    file.flush()
+                    self._index_file.write_text(json.dumps(self._index))
                     print(f"read {done} of {len(missing)}", file=sys.stderr, flush=True)
-        if missing:
-            self._index_file.write_text(json.dumps(self._index))
         self._file = np.memmap(self._states, np.float16, "r", shape=(self._rows, self._width))
 
     def words(self, text: str) -> Words:

@@ -22,8 +22,10 @@ def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
         if name not in row.annotated:
             outside |= 0b11 << (2 * at + 1)
     allowed = np.full(len(words), outside, np.int64)
+    for span in row.possible:
+        allowed[_meeting(words, span.begin, span.end)] |= 0b11 << (2 * SOFT_TYPES.index(span.type) + 1)
     for span in row.spans:
-        inside = np.flatnonzero((words.end > span.begin) & (words.begin < span.end))
+        inside = np.flatnonzero(_meeting(words, span.begin, span.end))
         if not len(inside):
             continue
         begin_tag = 2 * SOFT_TYPES.index(span.type) + 1
@@ -32,5 +34,11 @@ def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
         cut = inside[(words.begin[inside] < span.begin) | (words.end[inside] > span.end)]
         allowed[cut] = ANYTHING
     for begin, end in row.unknown:
-        allowed[(words.end > begin) & (words.begin < end)] = ANYTHING
+        allowed[_meeting(words, begin, end)] = ANYTHING
     return allowed
+
+
+def _meeting(words: Words, begin: int, end: int) -> NDArray[np.bool_]:
+    """[words]: which of them have a character of the stretch."""
+    meeting: NDArray[np.bool_] = (words.end > begin) & (words.begin < end)
+    return meeting

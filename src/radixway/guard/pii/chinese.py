@@ -59,7 +59,6 @@ _MARKS = {
     for character in characters
 }
 _LENGTHS = {1: BIT["digit 1"], 2: BIT["digit 2"], 4: BIT["digit 4"], 6: BIT["digit 6"]}
-_SHIFTS = np.arange(len(FEATURES), dtype=np.int64)
 _PRIME = 0x9E3779B1
 
 
@@ -81,7 +80,10 @@ class Units:
 
     def matrix(self) -> Floats:
         """[units, features]"""
-        marks: Floats = ((self.bits[:, None] >> _SHIFTS) & 1).astype(np.float32)
+        unpacked = np.unpackbits(
+            self.bits.astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little"
+        )
+        marks: Floats = unpacked[:, : len(FEATURES)].astype(np.float32)
         return marks
 
 

@@ -54,9 +54,7 @@ def _convolve(rows: Floats, weights: Floats, bias: Floats) -> Floats:
     count, size = rows.shape
     padded = np.zeros((count + 2 * side, size), np.float32)
     padded[side : side + count] = rows
-    windows = np.lib.stride_tricks.as_strided(
-        padded, (count, WIDTH * size), (padded.strides[0], padded.strides[1]), writeable=False
-    )
+    windows: Floats = np.ndarray((count, WIDTH * size), np.float32, padded, strides=padded.strides)
     result: Floats = windows @ weights + bias
     return result
 

@@ -1,8 +1,9 @@
-"""Labels of words to spans: `B-` begins one, `I-` goes on (Ramshaw and Marcus 1995)."""
+"""Tags of words to spans: `B-` begins one, `I-` goes on (Ramshaw and Marcus 1995)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 
@@ -13,9 +14,9 @@ SOFT_TYPES = ("PERSON", "ORGANIZATION", "GPE", "NRP", "AGE", "STREET_ADDRESS", "
 TAGS = ("O", *(f"{side}-{name}" for name in SOFT_TYPES for side in "BI"))
 """What a head says of a word, in the order of its columns: O, then B and I of each type."""
 
-_SURELY_NOTHING = 0.985
-"""Likelihood of O from which no span is looked for: nearly every word of nearly every text."""
-_IMPOSSIBLE = -1e30
+_IMPOSSIBLE, _LEAST = -1e30, 1e-9
+_WORTH_A_LOOK = 0.02
+"""Likelihood below which neither a word nor a type is looked at: nearly all of them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,54 +32,60 @@ class TaggedSpan:
 
 
 def spans_of(likely: Floats) -> list[TaggedSpan]:
-    """The likeliest sequence's spans, of [words, tags]; where nothing is likely nothing is looked for."""
-    open_words = np.flatnonzero(likely[:, 0] < _SURELY_NOTHING)
-    if not len(open_words):
-        return []
+    """The likeliest sequence's spans (Viterbi's algorithm), of [words, tags]."""
+    open_words = np.flatnonzero(likely[:, 0] < 1 - _WORTH_A_LOOK)
+    rows = likely[open_words].tolist()
     found: list[TaggedSpan] = []
-    for run in np.split(open_words, np.flatnonzero(np.diff(open_words) > 1) + 1):
-        begin = int(run[0])
-        part = likely[begin : begin + len(run)]
-        found += _spans(_likeliest_path(np.log(np.maximum(part, 1e-9)).tolist()), part, begin)
+    run: list[list[float]] = []
+    following = [*open_words.tolist(), -1]
+    for row, at, after in zip(rows, following, following[1:], strict=False):
+        run.append(row)
+        if after != at + 1:
+            found += _spans(run, at + 1 - len(run))
+            run = []
     return found
 
 
-def _likeliest_path(logs: list[list[float]]) -> list[int]:
-    """Tags by Viterbi's algorithm: an I follows a B or an I of its type, and nothing else is asked."""
-    tags = range(len(logs[0]))
-    score = [_IMPOSSIBLE if _is_inside(tag) else logs[0][tag] for tag in tags]
-    back: list[list[int]] = []
-    for row in logs[1:]:
-        best = max(tags, key=score.__getitem__)
-        came, new = [], []
-        for tag in tags:
-            origin = best
-            if _is_inside(tag):
-                origin = tag if score[tag] >= score[tag - 1] else tag - 1
-            came.append(origin)
-            new.append(score[origin] + row[tag])
-        back.append(came)
-        score = new
-    path = [max(tags, key=score.__getitem__)]
-    for came in reversed(back):
-        path.append(came[path[-1]])
-    return path[::-1]
-
-
-def _is_inside(tag: int) -> bool:
-    return tag > 0 and tag % 2 == 0
-
-
-def _spans(path: list[int], likely: Floats, offset: int) -> list[TaggedSpan]:
+def _spans(run: list[list[float]], offset: int) -> list[TaggedSpan]:
+    """Of words in a row, the first of which is the `offset`th."""
+    kinds = [
+        kind
+        for kind in range(len(SOFT_TYPES))
+        if any(row[2 * kind + 1] + row[2 * kind + 2] > _WORTH_A_LOOK for row in run)
+    ]
+    tags = [0, *(tag for kind in kinds for tag in (2 * kind + 1, 2 * kind + 2))]
+    path = _likeliest_path([[log(max(row[tag], _LEAST)) for tag in tags] for row in run])
     spans = []
     at = 0
     while at < len(path):
-        kind = (path[at] - 1) // 2
-        end = at + 1
-        if path[at]:
-            while end < len(path) and path[end] == 2 * kind + 2:
-                end += 1
-            sure = float(likely[at:end, 2 * kind + 1 : 2 * kind + 3].sum(axis=1).mean())
-            spans.append(TaggedSpan(SOFT_TYPES[kind], offset + at, offset + end, min(sure, 1.0)))
-        at = end
+        tag, begin = path[at], at
+        at += 1
+        if tag:
+            while at < len(path) and path[at] and path[at] % 2 == 0:
+                at += 1
+            kind = kinds[(tag - 1) // 2]
+            sure = sum(row[2 * kind + 1] + row[2 * kind + 2] for row in run[begin:at]) / (at - begin)
+            spans.append(TaggedSpan(SOFT_TYPES[kind], offset + begin, offset + at, min(sure, 1.0)))
     return spans
+
+
+def _likeliest_path(logs: list[list[float]]) -> list[int]:
+    """Of [words, 1 + 2 · types]: an I, at an even place, follows the B before it or itself."""
+    beginnings = range(1, len(logs[0]), 2)
+    score = [*logs[0]]
+    for begin in beginnings:
+        score[begin + 1] = _IMPOSSIBLE
+    back: list[list[int]] = []
+    for row in logs[1:]:
+        best = max(range(len(score)), key=score.__getitem__)
+        came, new = [best], [score[best] + row[0]]
+        for begin in beginnings:
+            inside = begin + 1 if score[begin + 1] >= score[begin] else begin
+            came += best, inside
+            new += score[best] + row[begin], score[inside] + row[begin + 1]
+        back.append(came)
+        score = new
+    path = [max(range(len(score)), key=score.__getitem__)]
+    for came in reversed(back):
+        path.append(came[path[-1]])
+    return path[::-1]

@@ -42,6 +42,13 @@ _MARK_BITS = {mark: BIT[mark] for mark in _MARKS[:-1]} | {
     "”": BIT['"'],
 }
 _DIGIT_BITS = [0, *(BIT[name] for name in _DIGITS)]
+_TWO_PIECES, _MORE_PIECES = BIT["2 pieces"], BIT["more pieces"]
+_SPACE_BEFORE, _SENTENCE_BEFORE = BIT["space before"], BIT["sentence before"]
+_LINE_BEFORE, _LINE_AFTER = BIT["line before"], BIT["line after"]
+_LOWER = [0] + [
+    BIT["lower"] | BIT["short" if size < 3 else "longer" if size < 7 else "long"] for size in range(1, 8)
+]
+"""Of words in small letters, by length."""
 _SENTENCE_ENDS = frozenset(".!?:;\n。！？")
 
 
@@ -66,9 +73,14 @@ class Words:
 
     def pooled(self, states: Floats) -> Floats:
         """[words, …]: the mean over each word's pieces, of [pieces, …]."""
-        counts = np.diff(self.starts, append=len(states)).astype(np.float32)
-        pooled: Floats = np.add.reduceat(states, self.starts, axis=0, dtype=np.float32)
-        pooled /= counts[:, None]
+        if len(self.starts) == len(states):
+            return states
+        counts = np.append(self.starts[1:], len(states)) - self.starts
+        pooled: Floats = states[self.starts]
+        for piece in range(1, int(counts.max())):
+            longer = np.flatnonzero(counts > piece)
+            pooled[longer] += states[self.starts[longer] + piece]
+        pooled /= counts[:, None].astype(np.float32)
         return pooled
 
 
@@ -89,37 +101,40 @@ def split_words(text: str, offsets: Ints) -> Words:
 def word_bits(text: str, words: Words, pieces: int) -> NDArray[np.int64]:
     """[words]: the sum of each one's `FEATURES`. `pieces`: how many word pieces the text has."""
     known = gazetteer()
-    spans = list(zip(words.begin.tolist(), words.end.tolist(), strict=True))
-    counts = np.diff(words.starts, append=pieces).tolist()
+    counts = (np.append(words.starts[1:], pieces) - words.starts).tolist()
+    begins, ends = words.begin.tolist(), words.end.tolist()
     lowered: list[str] = []
     bits: list[int] = []
-    last_end, after_sentence = 0, True
-    for (begin, end), count in zip(spans, counts, strict=True):
+    last_end, after_sentence = -1, True
+    for begin, end, count in zip(begins, ends, counts, strict=True):
         word = text[begin:end]
-        low = word.lower()
-        found = _shape(word) | known.bits.get(low, 0)
+        if word.islower() and word.isalpha():  # most words: shortest way
+            low, found = word, _LOWER[min(len(word), 7)]
+        else:
+            low, found = word.lower(), _shape(word)
+        found |= known.bits.get(low, 0)
         if count > 1:
-            found |= BIT["2 pieces"] if count == 2 else BIT["more pieces"]
-        gap = text[last_end:begin] if bits else "\n"
-        if gap:
-            found |= BIT["space before"]
-            if "\n" in gap:
-                found |= BIT["line before"]
+            found |= _TWO_PIECES if count == 2 else _MORE_PIECES
+        if begin != last_end:
+            found |= _SPACE_BEFORE
+            if not bits or "\n" in text[last_end:begin]:
+                found |= _LINE_BEFORE
                 if bits:
-                    bits[-1] |= BIT["line after"]
+                    bits[-1] |= _LINE_AFTER
         if after_sentence:
-            found |= BIT["sentence before"]
+            found |= _SENTENCE_BEFORE
         after_sentence = word in _SENTENCE_ENDS
         bits.append(found)
         lowered.append(low)
         last_end = end
     _mark_phrases(lowered, bits, known)
-    return np.array(bits, np.int64) | _of_the_whole(text[spans[0][0] : last_end])
+    return np.array(bits, np.int64) | _of_the_whole(text[begins[0] : last_end])
 
 
 def as_matrix(bits: NDArray[np.int64]) -> Floats:
     """[words, features]"""
-    matrix: Floats = ((bits[:, None] >> _SHIFTS) & 1).astype(np.float32)
+    unpacked = np.unpackbits(bits.astype("<i8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    matrix: Floats = unpacked[:, : len(FEATURES)].astype(np.float32)
     return matrix
 
 
@@ -135,9 +150,6 @@ def gazetteer() -> Gazetteer:
     }
     lists |= {BIT[name]: iter(words) for name, words in kinds("en")}
     return Gazetteer.of(lists)
-
-
-_SHIFTS = np.arange(len(FEATURES), dtype=np.int64)
 
 
 def _with_plurals() -> Iterator[str]:
@@ -169,8 +181,8 @@ def _shape(word: str) -> int:
 
 
 def _mark_phrases(lowered: list[str], bits: list[int], known: Gazetteer) -> None:
-    for at, low in enumerate(lowered):
-        for rest, bit in known.phrases.get(low, ()):
+    for at in [at for at, low in enumerate(lowered) if low in known.phrases]:
+        for rest, bit in known.phrases[lowered[at]]:
             if tuple(lowered[at + 1 : at + 1 + len(rest)]) == rest:
                 marked = BIT["place of several words"] if bit == BIT["place"] else bit
                 for each in range(at, at + 1 + len(rest)):
