@@ -125,6 +125,7 @@ def test_a_tenants_policy_changes_what_it_names_and_leaves_the_rest():
     [
         ("guard:\n  pii: {action: route}\n", "route_to"),
         ("guard:\n  pii: {thresholds: {email: 0.5}}\n", r"yaml:2: guard\.pii\.thresholds"),
+        ("guard:\n  policies: {a: {pii: {model: /m}}}\n", r"pii\.model is the same for all"),
         ("guard:\n  jailbreak: {threshold: 2}\n", r"yaml:2: guard\.jailbreak\.threshold"),
     ],
 )

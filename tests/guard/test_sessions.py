@@ -70,3 +70,21 @@ async def test_a_session_that_names_its_model_is_held_to_that_models_policy(monk
             assert prompts == []
             body["messages"][0]["content"] = "Hello"
             assert (await gateway.post(path, body))[0] == 200
+
+
+async def test_what_was_said_to_a_model_before_is_not_shown_to_another_that_may_not_see_it(
+    monkeypatch, tokenizer
+):
+    prompts = []
+    policies = {"public": {"allow_by_default": False}, "private": {"allow_by_default": True}}
+    semantic = {"model_config": {name: {"pii_policy": said} for name, said in policies.items()}}
+    async with scripted_worker(model(tokenizer, prompts), models=["public", "private"]) as worker:
+        sections = {"semantic": semantic, "trajectories": {"tokenizer": str(GUIDE)}}
+        async with guarded(monkeypatch, worker.url, **sections) as gateway:
+            path = "/sessions/s1/v1/responses"
+            _, first, _ = await gateway.post(path, {"model": "private", "input": f"Mail {EMAIL} now"})
+            body = {"input": "Go on.", "previous_response_id": first["id"]}
+            _, _, headers = await gateway.post(path, body | {"model": "public"})
+            assert headers["x-vsr-pii-violation"] == "true" and len(prompts) == 1
+            status, _, _ = await gateway.post(path, body | {"model": "private"})
+            assert status == 200 and EMAIL in prompts[1]

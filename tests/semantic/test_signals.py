@@ -173,3 +173,27 @@ def test_a_proof_is_harder_than_a_greeting():
     hard = "Prove step by step that the algorithm has complexity O(n^2), then compare the trade-offs."
     assert lexical_complexity("hello there") < 0.1 < 0.5 < lexical_complexity(hard)
     assert lexical_complexity("请证明这个定理并分析算法的复杂度") > 0.4
+
+
+def test_what_the_guard_found_is_known_by_its_type_and_by_the_signals_that_are_configured():
+    from radixway.config.semantic import SignalsSection
+    from radixway.pipeline import Attack, GuardFindings, PersonalData
+    from radixway.semantic.signals.guard import read_guard
+
+    section = SignalsSection.model_validate(
+        {
+            "pii": [{"name": "private", "threshold": 0.8, "pii_types_allowed": ["GPE"]}],
+            "jailbreak": [{"name": "careful", "threshold": 0.3}],
+        }
+    )
+    found = [PersonalData("GPE", 0, 4, 0.95), PersonalData("PERSON", 5, 9, 0.75)]
+    attacks = [Attack(0.1, {"prompt_injection": 0.1}), Attack(0.4, {"prompt_injection": 0.4})]
+    said = read_guard(GuardFindings(found, attacks, 0.7, 0.7), section)
+    told = {(s.kind, s.name): (s.matched, s.confidence) for found in said.values() for s in found}
+    assert told == {
+        ("pii", "GPE"): (True, 0.95),
+        ("pii", "PERSON"): (True, 0.75),
+        ("pii", "private"): (False, 0.75),
+        ("jailbreak", "prompt_injection"): (False, 0.4),
+        ("jailbreak", "careful"): (True, 0.4),
+    }

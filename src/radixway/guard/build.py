@@ -59,7 +59,7 @@ class GuardRoom:
         self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
         self.judging = Judging(self.rules, counts, states)
         self.clearing = Clearing(counts, states)
-        self.cleared = Cleared(counts, states)
+        self.cleared = Cleared(reading, counts, states)
         self.answers = AnswersRoom(config.guard, finder, metrics, _vault, _note, recorder)
 
     @property

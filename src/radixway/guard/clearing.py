@@ -6,12 +6,12 @@ from radixway.guard.blocks import GuardFailed, pii_blocked
 from radixway.guard.counts import Counts
 from radixway.guard.hiding import hide
 from radixway.guard.middleware import SURFACES, named
-from radixway.guard.policy import PiiVerdict
-from radixway.guard.reading import is_ids
+from radixway.guard.policy import PiiVerdict, counting
+from radixway.guard.reading import Reading, is_ids
 from radixway.guard.replacing import replace_texts
 from radixway.guard.review import Review, of_this_request
 from radixway.guard.scan import Failed
-from radixway.guard.texts import read_texts
+from radixway.guard.texts import EARLIER, read_texts
 from radixway.pipeline import ANY_MODEL, ModelStates, Next, Reply, Request
 
 
@@ -63,25 +63,40 @@ class Clearing:
 
 
 class Cleared:
-    """A `pipeline.Middleware` behind sessions, which may name the model themselves. Token ids cannot be
-    edited any more: what the model may not be shown ends here.
+    """A `pipeline.Middleware` behind sessions, which may name the model themselves, and know what was said
+    before. Token ids cannot be edited any more: what the model may not be shown ends here.
     """
 
     surfaces = frozenset({"generate"})
 
-    def __init__(self, counts: Counts, states: ModelStates) -> None:
+    def __init__(self, reading: Reading, counts: Counts, states: ModelStates) -> None:
+        self._reading = reading
         self._counts = counts
         self._states = states
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
-        """Raises Blocked."""
-        clearance, model = request.clearance, request.model
-        if model is None or clearance is None or clearance.clears(model):
+        """Raises Blocked, GuardFailed."""
+        review, model = of_this_request.get(), request.model
+        if review is None or model is None or not review.rules.pii.enabled:
             return await call_next(request)
-        review = of_this_request.get()
-        denied = frozenset() if review is None else review.verdict(model).denied
-        self._counts.refused(named(model, self._states), "pii_policy_denied")
-        raise pii_blocked(model, denied)
+        if (EARLIER,) in review.texts.unread:
+            await self._read_earlier(request, review)
+        verdict = review.verdict(model)
+        if verdict.action not in (None, "report"):
+            self._counts.refused(named(model, self._states), "pii_policy_denied")
+            raise pii_blocked(model, verdict.denied)
+        return await call_next(request)
+
+    async def _read_earlier(self, request: Request, review: Review) -> None:
+        """The whole prompt, as it is known by its tokens."""
+        texts = await self._reading.read(request)
+        try:
+            review.found = await review.find_again(texts)
+        except Failed as failed:
+            if review.rules.pii.on_error == "block":
+                raise GuardFailed(["pii"]) from None
+            review.found = counting(failed.found, review.rules.pii)
+        review.hidden = frozenset()  # what was hidden stands there no more
 
 
 def _possible(request: Request, review: Review, verdict: PiiVerdict) -> str:

@@ -51,6 +51,9 @@ TOP: Mapping[str, Speaker] = {
 }
 """The fields of all protocols in which the model is told something, and who says it where nobody is named."""
 
+EARLIER = "previous_response_id"
+"""Where a Response goes on from another one: what was said before is known to its session alone."""
+
 _IDS = frozenset({"input_ids"})
 _OTHER_MEDIA = frozenset(
     {"image_url", "video_url", "audio_url", "input_audio", "image", "audio", "video", "file_data"}
@@ -92,6 +95,8 @@ def read_texts(body: Mapping[str, Any]) -> Texts:
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
     """
     texts = Texts()
+    if body.get("previous_response_id"):
+        texts.unread.append((EARLIER,))
     waiting: list[tuple[Any, Place, Speaker]] = [
         (value, (name,), TOP.get(name, "user"))
         for name, value in reversed(list(body.items()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from radixway.config.base import ConfigError, Section
 from radixway.config.guard.answers import AnswersSection
@@ -27,6 +27,14 @@ class GuardPolicy(Section):
     pii: PiiSection | None = None
     jailbreak: JailbreakSection | None = None
     answers: AnswersSection | None = None
+
+    @model_validator(mode="after")
+    def _shares_models(self) -> Self:
+        for name, part in (("pii", self.pii), ("jailbreak", self.jailbreak)):
+            own = frozenset({"model", "models_dir"}) & (part.model_fields_set if part else frozenset())
+            if own:
+                raise ValueError(f"{name}.{min(own)} is the same for all: set guard.{name}.{min(own)}")
+        return self
 
 
 class GuardSection(Section):
