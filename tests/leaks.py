@@ -44,10 +44,10 @@ def traces(written: Mapping[str, bytes], secrets: list[Secret]) -> list[str]:
     found = []
     for place, raw in written.items():
         for content in (raw, *_unpacked(raw)):
-            lower = content.lower()
+            plain, squeezed = content.lower(), _squeezed(content.lower())
             for secret in secrets:
                 wanted = {each.lower() for each in secret.spellings() if len(each) >= _SHORTEST}
-                if any(each in lower for each in wanted):
+                if any(each in plain or _squeezed(each) in squeezed for each in wanted):
                     found.append(f"{place}: {secret.name}")
     return sorted(set(found))
 
@@ -57,6 +57,11 @@ def files_below(directory: Path) -> dict[str, bytes]:
     files = [path for path in directory.rglob("*") if path.is_file()]
     contents = {str(path.relative_to(directory)): path.read_bytes() for path in files}
     return contents | {"names of files": "\n".join(contents).encode()}
+
+
+def _squeezed(raw: bytes) -> bytes:
+    """Without white space: terminals break lines where they end."""
+    return b"".join(raw.split())
 
 
 def _unpacked(raw: bytes) -> Iterator[bytes]:

@@ -63,6 +63,29 @@ PURPOSE = {
 """What is kept on purpose. Even there not everything may be: the test says what."""
 
 
+DEFECTIVE = """
+import asyncio
+
+class Defective:
+    def __init__(self, services):
+        pass
+
+    async def __call__(self, request, call_next):
+        if b"BE-DEFECTIVE" in request.raw:
+            asyncio.get_running_loop().call_soon(int, request.raw)
+            asyncio.create_task(self.fail(request))
+            try:
+                await self.fail(request)
+            except KeyError as error:
+                raise ValueError(request.raw) from error
+        return await call_next(request)
+
+    async def fail(self, request):
+        raise KeyError(request.raw.decode())
+"""
+"""A middleware whose defects say what was asked: on the road, in a callback, and in a task nobody awaits."""
+
+
 async def worker_behaviour(exchange: Exchange) -> None:
     """Echoes what it was sent: as an answer, a stream, an error, or half a stream."""
     sent = exchange.body.decode(errors="replace")
@@ -185,6 +208,7 @@ def _prepare(directory: Path, config: Path, sections: dict[str, Any]) -> None:
     for name in ("home", "tmp", "user"):
         (directory / name).mkdir(parents=True)
     config.write_text(json.dumps(sections))
+    (directory / "defective.py").write_text(DEFECTIVE)
 
 
 def configuration(worker: str, directory: Path, sections: dict[str, Any]) -> dict[str, Any]:
@@ -197,6 +221,7 @@ def configuration(worker: str, directory: Path, sections: dict[str, Any]) -> dic
             "tokenizers": {MODEL: str(Path(radixway.bundled.__file__).parent / "guide")},
         },
         "telemetry": {"log_level": "debug"},
+        "pipeline": {"middlewares": ["defective.Defective", "radixway.pipeline.retry.Retry"]},
         "tenants": {"acme": {"keys": keys, "cache_salt": CACHE_SALT}, "usage": {"persist": True}},
         "encoders": {"backend": "numpy"},
         "semantic_cache": {"enabled": True, "persist": str(directory / "home" / "cache")},
@@ -285,6 +310,7 @@ def bodies() -> list[tuple[str, Any]]:
         (chat, {"messages": messages(f"charge {CARD.text}"), "stream": True}),
         (chat, {"messages": messages(attack), "user": USER.text}),
         (chat, {"messages": calling}),
+        (chat, {"messages": messages(f"{private} BE-DEFECTIVE")}),
         *((chat, {"messages": messages(f"{private} {word}")}) for word in unlucky),
         *((chat, {"messages": messages(f"{private} {word}"), "stream": True}) for word in unlucky),
         ("/v1/completions", {"prompt": private}),
@@ -389,6 +415,8 @@ async def test_nothing_private_is_written(tmp_path: Path, free_port: int) -> Non
     written = await asyncio.to_thread(files_below, directory)
     kept = {name: written.pop(name, b"") for name in list(written) if name.startswith(tuple(PURPOSE))}
 
+    assert written["output"].count(b"ValueError") >= 2, "defects are told, by type"
+
     assert traces(written | told, ALL) == []
 
     cache = {name: raw for name, raw in kept.items() if name == "home/cache"}
@@ -407,6 +435,7 @@ def test_a_secret_is_found_however_it_is_spelled() -> None:
         repr(ANSWER.text.encode()).encode(),
         b"x" + base64.b64encode(b"ab" + ANSWER.text.encode() + b"cd"),
         gzip.compress(b"before " + ANSWER.text.encode()),
+        ANSWER.text.encode()[:9] + b"\n      " + ANSWER.text.encode()[9:],
     ):
         assert traces({"file": spelled}, [ANSWER]) == ["file: answer"], spelled
     assert traces({"file": b"nothing of the kind"}, ALL) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from radixway.guard.audit import AuditLog, AuditUnavailable, Seal, verify
+from radixway.guard.audit import AuditLog, AuditUnavailable, Seal, entries, find_pseudonym, verify
 from radixway.guard.audit.files import files_in
 from radixway.guard.incident import Incident
 from running_gateway import running_gateway
@@ -60,3 +60,25 @@ async def test_a_guard_keeps_its_log_in_radixway_home(
     async with running_gateway(guard={"enabled": True}):
         pass
     assert verify(tmp_path / "audit", Seal()).holds
+
+
+async def test_what_a_rule_blocks_is_written_down_with_the_rules_name(tmp_path: Path) -> None:
+    semantic = {
+        "default_model": "m",
+        "keyword_rules": [{"category": "beasts", "keywords": ["griffin"]}],
+        "regex_rules": [{"name": "vault", "pattern": "VAULT-\\d+", "action": "block"}],
+        "categories": [
+            {"name": "beasts", "model_scores": [{"model": "m", "score": 1, "use_reasoning": False}]}
+        ],
+    }
+    sections = {"guard": {"audit": {"path": str(tmp_path)}}, "encoders": {"backend": "numpy"}}
+    async with (
+        scripted_worker() as worker,
+        running_gateway(worker.url, semantic=semantic, **sections) as running,
+    ):
+        message = {"role": "user", "content": "open VAULT-42"}
+        status, _, _ = await running.chat(messages=[message], user="alice")
+        assert status == 403
+    (entry,) = entries(tmp_path, rule="rules")
+    assert (entry["action"], entry["notes"]) == ("block", {"rule": "vault"})
+    assert entry["user"] == find_pseudonym(tmp_path, "default", "alice")

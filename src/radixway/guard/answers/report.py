@@ -115,5 +115,5 @@ class Report:
         request = self._request
         model = request.answering or request.known_model
         self._recorder.record(
-            Incident(request.id, request.tenant, request.user, model, rule, action, found, notes)
+            Incident(request.id, request.tenant, request.asker, model, rule, action, found, notes)
         )

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from radixway.guard.audit.log import AuditLog, AuditUnavailable
+from radixway.guard.audit.rules import RuleBlocks
 from radixway.pipeline import CannotErase, GatewayError, Middleware, Next, Reply, Request, Subject
 
 
@@ -32,8 +33,8 @@ class AuditRoom:
         self._blocks = blocks
 
     def middlewares(self) -> list[Middleware]:
-        """To stand outside of the guard."""
-        return [_Gate(self.log)] if self._blocks else []
+        """To stand outside of the guard and the semantic layer."""
+        return [*([_Gate(self.log)] if self._blocks else ()), RuleBlocks(self.log)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
