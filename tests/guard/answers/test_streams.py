@@ -13,6 +13,7 @@ from guarded_answers import (
     SYSTEM,
     Listed,
     Recorded,
+    StructuredFinder,
     chat_body,
     chat_event,
     chat_stream,
@@ -24,8 +25,13 @@ from guarded_answers import (
     request_of,
     said_in,
 )
+from radixway.config.guard import AnswersSection
+from radixway.guard.answers.report import AnswerCounts, Report
+from radixway.guard.answers.watching import Watching, WatchingParts
+from radixway.guard.blocks import GuardFailed
 from radixway.guard.placeholders import Vault
 from radixway.pipeline import PersonalData, Reply, StreamBroken
+from radixway.telemetry import Metrics
 
 VAULT = Vault()
 VAULT.put(PersonalData("PERSON", 0, 5, 1.0), "Jo Li", ())
@@ -293,3 +299,105 @@ async def test_generate_ends_with_content_filter_too():
     last = json.loads(b"".join(got).splitlines()[-4][6:])
     assert (last["text"], last["meta_info"]["finish_reason"]) == ("It is ", {"type": "content_filter"})
     assert "output_ids" not in last
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *("Hello there. ", "my mail is ", "anna.weber@example.org", " and ", "then, ", "Bye! ", "\n"),
+                *("4111 1111 1111 1111", "+1 415 555 2671", "https://a.example/?d=hello+there+friend "),
+            ]
+        ),
+        min_size=1,
+        max_size=8,
+    ).map(" ".join),
+    CUTS,
+)
+def test_whoever_is_hurried_still_lets_nothing_structured_slip(text, cuts):
+    section = {"pii": {"action": "mask"}, "exfiltration": {"action": "strip"}}
+    section = AnswersSection.model_validate(section)
+
+    async def hurried():
+        request = request_of()
+        report = Report(request, AnswerCounts(Metrics()), None, section.on_error_of)
+        parts = WatchingParts(StructuredFinder())
+        watched = Watching(section, parts, request, None, report).begin("answer")
+        for piece in divided(text, cuts):
+            await watched.grow(piece)
+            await watched.hurry()
+        await watched.grow("", last=True)
+        return "".join(piece.text for piece in watched.take_until(len(text)))
+
+    said = asyncio.run(hurried())
+    for private in ("anna.weber", "1111 1111", "555 2671", "a.example"):
+        assert private not in said
+
+
+async def test_choices_are_guarded_each_by_itself_and_one_that_is_blocked_ends_all():
+    section = {"pii": {"action": "mask"}}
+    chunks = [
+        chat_event(index=0, content="I am anna@x"),
+        chat_event(index=1, content="I am not. "),
+        chat_event(index=0, content=".org now. "),
+        chat_event(index=1, content="Really. ", finish="stop"),
+        chat_event(index=0, finish="stop"),
+        b"data: [DONE]\n\n",
+    ]
+    got, _ = await guarded_stream(guard_of(section), request_of(), chunks)
+    texts = {0: "", 1: ""}
+    for line in b"".join(got).splitlines():
+        if line.startswith(b"data: {"):
+            (choice,) = json.loads(line[6:])["choices"]
+            texts[choice["index"]] += choice["delta"].get("content", "")
+    assert texts == {0: "I am ***** now. ", 1: "I am not. Really. "}
+    got, inner = await guarded_stream(guard_of({"pii": {"action": "block"}}), request_of(), chunks)
+    ends = [json.loads(line[6:])["choices"][0] for line in b"".join(got).splitlines()[:-2] if line]
+    assert [(end["index"], end["finish_reason"]) for end in ends if end["finish_reason"]] == [
+        (0, "content_filter"),
+        (1, "content_filter"),
+    ]
+    assert inner.closed
+
+
+async def test_half_a_surrogate_pair_hides_nothing():
+    """Workers that write JSON in Python send such; strict readers refuse all of it."""
+    body = b'{"choices":[{"index":0,"message":{"content":"\\ud83d a@b.org"},"finish_reason":"stop"}]}'
+    got = json.loads(await guarded_body(guard_of({"pii": {"action": "mask"}}), request_of(), body))
+    assert got["choices"][0]["message"]["content"] == "\ufffd *****"
+    chunks = [b'data: {"choices":[{"index":0,"delta":{"content":"\\ud83d a@b.org"}}]}\n\n']
+    streamed, _ = await guarded_stream(guard_of({"pii": {"action": "mask"}}), request_of(), chunks)
+    assert b"a@b.org" not in b"".join(streamed)
+
+
+@pytest.mark.parametrize("body", [b"no JSON, but a@b.org", b'{"choices": [{"message": {"content": "a@b.org"'])
+async def test_an_answer_that_nobody_can_read_passes_or_ends_as_configured(body):
+    section = {"pii": {"action": "mask"}}
+    assert await guarded_body(guard_of(section), request_of(), body) == body
+    strict = guard_of(section | {"on_error": "block"})
+    with pytest.raises(GuardFailed):
+        await guarded_body(strict, request_of(), body)
+    with pytest.raises(GuardFailed):
+        await guarded_stream(strict, request_of(), [b'data: {"choices": [{"delta": \n\n'])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            b"[]",
+            b"5",
+            b'{"choices":[5,{"message":7}]}',
+            b'{"choices":{"a":1}}',
+            b'{"error":{"message":"x"}}',
+        ),
+        b'{"choices":[{"message":{"content":5,"tool_calls":[5,{"function":"x"},{"function":{"arguments":7}}]}}]}',
+        b'{"choices":[{"delta":{"tool_calls":[{"function":null}],"content":null}}]}',
+    ],
+)
+async def test_shapes_that_nobody_expects_pass_as_they_are(body):
+    guard = guard_of({"pii": {"action": "block"}, "system_prompt": {"action": "block"}})
+    assert await guarded_body(guard, request_of(), body) == body
+    event = b"data: " + body + b"\n\n"
+    got, _ = await guarded_stream(guard, request_of(), [event, b"data: [DONE]\n\n"])
+    assert got[0] == event

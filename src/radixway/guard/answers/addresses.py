@@ -20,6 +20,7 @@ _BEGIN = re.compile(
 )
 _BEGUN = re.compile(rf"(?:{_WORD}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z")
 _IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
+_REST = r"[^\s<>()\"`，。；、！？（）“”「」《》]*"
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _PARTS = re.compile(
     r"(?:[\w.+\-]*:)?[/\\]*(?P<authority>[^/\\?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
@@ -71,6 +72,14 @@ def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
         if depth < 0:
             return at, True
     return end, end < limit
+
+
+def rest_of(text: str, begin: int, at: int) -> tuple[int, bool]:
+    """The same from `at` on, inside an address that is longer than anybody waits for."""
+    closing = _closing(text, begin)
+    end = re.compile(_REST if closing is None else f"[^{re.escape(closing)}\n]*").match(text, at)
+    assert end is not None
+    return end.end(), end.end() < len(text)
 
 
 def read(text: str, begin: int, end: int) -> Address:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from radixway.config.guard.answers import ExfiltrationSection
-from radixway.guard.answers.addresses import begun_at, end_of, next_begin, read
+from radixway.guard.answers.addresses import begun_at, end_of, next_begin, read, rest_of
 from radixway.guard.answers.carrying import carries
 from radixway.guard.answers.judging import Edit, View
 from radixway.guard.incident import Finding
@@ -86,7 +86,7 @@ class ExfiltrationJudge:
 
     def _remove_rest(self, view: View, edits: list[Edit]) -> bool:
         assert self._removing is not None
-        end, is_sure = _end_of(view, self._removing, len(view.text))
+        end, is_sure = rest_of(view.text, self._removing, self._at)
         if end > self._at and self.action == "strip":
             edits.append(Edit(self._at, end, ""))
         self._at = max(self._at, end)

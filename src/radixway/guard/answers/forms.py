@@ -110,10 +110,12 @@ class OpenAiForm:
 
     def continue_from(self, answer: Json) -> None:
         """See `Form`."""
-        for call in _message(answer).get("tool_calls") or ():
+        for call in _calls(_message(answer)):
             for name in ("id", "type"):
                 call.pop(name, None)
-            call["function"].pop("name", None)
+            for name in ("function", "custom"):
+                if isinstance(call.get(name), dict):
+                    call[name].pop("name", None)
 
     def cut(self, answer: Json) -> None:
         """See `Form`."""
@@ -214,11 +216,17 @@ def _openai_fields(choice: Json) -> Iterator[Field]:
     function = message.get("function_call")
     if isinstance(function, dict) and _says(function.get("arguments")):
         yield Field("function_call.arguments", function, "arguments", in_json=True)
-    calls = message.get("tool_calls")
-    for at, call in enumerate(calls if isinstance(calls, list) else ()):
-        function = call.get("function") if isinstance(call, dict) else None
+    for at, call in enumerate(_calls(message)):
+        function, custom = call.get("function"), call.get("custom")
         if isinstance(function, dict) and _says(function.get("arguments")):
             yield Field(f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True)
+        if isinstance(custom, dict) and _says(custom.get("input")):
+            yield Field(f"tool_calls[{_index(call, at)}].input", custom, "input")
+
+
+def _calls(message: Json) -> list[Json]:
+    calls = message.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
 OPENAI = OpenAiForm()

@@ -10,9 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
 from radixway.guard.answers.forms import Field, Form, Json
+from radixway.guard.answers.json_text import decode, encode
 from radixway.guard.answers.pieces import Piece
 from radixway.guard.answers.report import Report
 from radixway.guard.answers.text import WatchedText
@@ -24,9 +23,6 @@ _LONG = 32
 """Characters of an event that is divided where only a part of it is decided."""
 _HALF = "\ufffd"
 """What stands for a character that has not come whole."""
-
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.encode
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +76,7 @@ class Waiting:
     def rewritten(self) -> bytes:
         """Its bytes with what `data` says now."""
         kept = [line for line in self.raw.splitlines() if line and not line.startswith(b"data:")]
-        return b"\n".join([*kept, b"data: " + _encode(self.data)]) + b"\n\n"
+        return b"\n".join([*kept, b"data: " + encode(self.data)]) + b"\n\n"
 
 
 class EventQueue:
@@ -106,7 +102,7 @@ class EventQueue:
         return bool(self._waiting)
 
     async def take(self, raw: bytes) -> bytes:
-        """One event; what may leave now."""
+        """One event; what may leave now. Raises GuardFailed for one that cannot be read, and may not pass."""
         if self.ended:
             return b""
         said = data_of(raw)
@@ -133,8 +129,9 @@ class EventQueue:
 
     async def _read(self, event: Waiting, said: bytes) -> None:
         try:
-            data = _decode(said)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            data = decode(said)
+        except (ValueError, RecursionError, OverflowError) as error:
+            self._report.unreadable(error)
             return
         answers = self._form.answers(data)
         if not answers:
@@ -212,7 +209,7 @@ class EventQueue:
         until = spot.told.text.known
         if spot.end - spot.begin < least or until <= spot.begin:
             return b""
-        part = Waiting(event.raw, _decode(data_of(event.raw)))
+        part = Waiting(event.raw, decode(data_of(event.raw)))
         answer = self._form.answers(part.data)[spot.at][1]
         field = self._form.fields(answer)[spot.nth]
         self._tell(replace(spot, field=field), answer, spot.told.take(until))
@@ -233,7 +230,7 @@ class EventQueue:
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
             told = stopped if index == stopped.index else self._now[index]
             said = "".join(told.said) if self._wholes.are else ""
-            events.append(b"data: " + _encode(self._form.closing(self._head, index, said)) + b"\n\n")
+            events.append(b"data: " + encode(self._form.closing(self._head, index, said)) + b"\n\n")
         return b"".join(events) + DONE
 
 

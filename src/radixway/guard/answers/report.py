@@ -11,6 +11,7 @@ from prometheus_client import Counter
 from radixway.config.guard.pii import OnError
 from radixway.guard.answers.judging import Judge
 from radixway.guard.answers.moderation import Batches
+from radixway.guard.blocks import GuardFailed
 from radixway.guard.incident import Finding, Incident, Recorder
 from radixway.pipeline import Request
 from radixway.telemetry import Metrics
@@ -86,6 +87,11 @@ class Report:
         self._failed[rule] = outcome
         self._request.uncacheable = self._request.uncacheable or "guard_failed"
         return outcome == "allow"
+
+    def unreadable(self, error: Exception) -> None:
+        """A reply or an event is no JSON. Raises GuardFailed where such may not pass."""
+        if not self.failed("answers", error):
+            raise GuardFailed(["answers"])
 
     def close(self) -> None:
         """The reply is over, however. May be called again."""

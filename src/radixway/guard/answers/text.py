@@ -6,12 +6,16 @@ worker's words ─ Restorer ─► view ─ judges ─► pieces ─ Batches ─
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from radixway.guard.answers.judging import Edit, Judge, View
 from radixway.guard.answers.moderation import Batches
 from radixway.guard.answers.pieces import Piece, Pieces
 from radixway.guard.placeholders import Restored, Restorer
+
+_LONE = re.compile(r"[\ud800-\udfff]")
+"""Halves of surrogate pairs, of which tokenizers and services make nothing."""
 
 Failed = Callable[[str, Exception], bool]
 """Told that a rule cannot judge. Whether the text may go on without it."""
@@ -97,10 +101,11 @@ class WatchedText:
         for part in parts:
             size = len(part.written)
             told = None if part.is_own else part.written
-            self._undecided.add(Piece(part.text, self._origin, size, told))
+            said = _LONE.sub("\ufffd", part.text)
+            self._undecided.add(Piece(said, self._origin, size, told))
             self._origin += size
             begin = len(self.view.text)
-            self.view.text += part.text
+            self.view.text += said
             if not part.is_own:
                 self.view.restored.append((begin, len(self.view.text)))
 

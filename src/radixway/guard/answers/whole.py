@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from radixway.guard.answers.forms import Form, Json
+from radixway.guard.answers.json_text import decode, encode
 from radixway.guard.answers.report import Report
 from radixway.guard.answers.text import WatchedText
 
 Watch = Callable[..., WatchedText]
 """Begins a text: `(where, in_json=…)`."""
 
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.encode
-
 
 async def guard_whole(body: bytes, form: Form, watch: Watch, report: Report) -> bytes:
-    """The body as the client gets it: the bytes that came, unless a text in it is to change."""
+    """The body as the client gets it: the bytes that came, unless a text in it is to change.
+
+    Raises GuardFailed for one that nobody can read, where such may not pass.
+    """
     try:
-        data: Any = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
+        data: Any = decode(body)
+    except (ValueError, RecursionError, OverflowError) as error:
+        report.unreadable(error)
         return body
     changes = [await _guard(answer, index, form, watch, report) for index, answer in form.answers(data)]
-    return _encode(data) if any(changes) else body
+    return encode(data) if any(changes) else body
 
 
 async def _guard(answer: Json, index: int, form: Form, watch: Watch, report: Report) -> bool:
