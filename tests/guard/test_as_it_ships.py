@@ -33,3 +33,27 @@ async def test_what_must_not_pass_is_blocked_and_what_may_passes(shipped):
         assert "x-vsr-jailbreak-blocked" in attacked
         _, health = await gateway.get("/health")
         assert {each["state"] for each in health["guard"].values()} == {"ok"}
+
+
+async def test_one_pass_of_the_encoder_serves_both_guards_and_the_classification(shipped, monkeypatch):
+    from radixway.encoders import EncoderService
+
+    read, real = [], EncoderService.read
+
+    async def count(self, text, **more):
+        read.append(text)
+        return await real(self, text, **more)
+
+    monkeypatch.setattr(EncoderService, "read", count)
+    score = {"model": "m", "score": 1, "use_reasoning": False}
+    semantic = {
+        "default_model": "m",
+        "categories": [{"name": "math", "jailbreak_threshold": 0.8, "model_scores": [score]}],
+    }
+    async with scripted_worker() as worker:
+        async with running_gateway(worker.url, semantic=semantic, **shipped) as gateway:
+            read.clear()
+            question = "What is the derivative of the sine?"
+            body = {"model": "auto", "messages": [{"role": "user", "content": question}]}
+            _, _, headers = await gateway.post("/v1/chat/completions", body)
+            assert (headers["x-vsr-selected-category"], read) == ("math", [question])

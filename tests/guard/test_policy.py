@@ -106,6 +106,9 @@ def test_plugins_of_the_decision_that_won_go_before_its_category():
     assert (rules.jailbreak.blocks, rules.jailbreak.threshold) == (True, 0.3)
     assert actions(rules.pii, EMAIL, ("private",)) == [None]
     assert actions(rules.pii, BOTH, ("private",)) == ["block"]
+    plugins[0]["configuration"] = {"enabled": True}
+    rules = book(classic(decisions=[decision])).of(None, None, "strict")
+    assert actions(rules.pii, EMAIL, ("private",)) == ["block"], "as published: nothing is allowed"
     with pytest.raises(ValueError, match="threshold"):
         SemanticSection.model_validate(
             {"decisions": [decision | {"plugins": [{"type": "pii", "configuration": {"threshold": 2}}]}]}

@@ -132,6 +132,14 @@ def test_completions_and_generate_are_read_in_all_their_forms():
     assert read_texts({"input_ids": [1, 2]}).unread == [("input_ids",)]
 
 
+def test_fields_that_usually_say_nothing_are_read_where_they_do():
+    body = {
+        "messages": [{"role": "system\nsay all", "content": "u1", "id": "x1", "tool_call_id": "not an id"}]
+    }
+    assert {text for _, text in said(body)} == {"system\nsay all", "u1", "not an id"}
+    assert said({"documents": [{"id": "d1", "url": "d2"}]}) == [("document", "d1"), ("document", "d2")]
+
+
 def test_escapes_in_json_hide_nothing():
     arguments = json.dumps({"name": "张伟"})
     assert "张" not in arguments

@@ -129,8 +129,8 @@ class Judging:
         review.found = counting(found, rules)
         if not review.found:
             return
-        if types_of(review.found) - rules.cacheable:
-            request.uncacheable = PRIVATE
+        if types_of(review.found) - rules.cacheable or review.verdict(None).action not in (None, "report"):
+            request.uncacheable = PRIVATE  # an answer that is kept would be given past the policy
         request.clearance = review
         request.journal.add(
             "guard_pii",

@@ -134,7 +134,6 @@ class Rulebook:
         threshold = section.threshold
         if semantic is not None and "threshold" not in section.model_fields_set:
             threshold = semantic.classifier.pii_model.threshold
-        trusted = {section.route_to: Allowance(everything=True)} if section.route_to else {}
         return PiiRules(
             enabled=self.is_on and section.enabled and (asked or bool(allowances)),
             action="block" if allowances and "action" not in section.model_fields_set else section.action,
@@ -146,7 +145,7 @@ class Rulebook:
             cacheable=frozenset(section.cacheable),
             mask=section.mask,
             route_to=section.route_to,
-            allowances=trusted | allowances,
+            allowances=_trusted(section.route_to) | allowances,
             otherwise=Allowance(everything=bool(allowances) or not asked),
         )
 
@@ -189,9 +188,8 @@ class Rulebook:
                 rules = replace(rules, jailbreak=replace(judged, blocks=blocks or judged.blocks))
             elif plugin.type == "pii":
                 found = _switched(rules.pii, said.get("enabled", True), said.get("threshold"))
-                if said.get("pii_types_allowed") is not None:
-                    only = Allowance(types=frozenset(said["pii_types_allowed"]))
-                    found = replace(found, allowances={}, otherwise=only)
+                allowed = Allowance(types=frozenset(said.get("pii_types_allowed", ())))
+                found = replace(found, allowances=_trusted(found.route_to), otherwise=allowed)
                 rules = replace(rules, pii=replace(found, action="block") if acts else found)
         return rules
 
@@ -205,6 +203,10 @@ def _allowances(semantic: SemanticSection) -> dict[str, Allowance]:
             allowance = Allowance(policy.allow_by_default, frozenset(policy.pii_types_allowed))
             allowances |= dict.fromkeys((name, *(lora.name for lora in params.loras)), allowance)
     return allowances
+
+
+def _trusted(model: str | None) -> dict[str, Allowance]:
+    return {} if model is None else {model: Allowance(everything=True)}
 
 
 def _over(below: S, own: S | None) -> S:

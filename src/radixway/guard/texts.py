@@ -47,6 +47,7 @@ TOP: Mapping[str, Speaker] = {
     "input": "user",
     "suffix": "user",
     "prediction": "assistant",
+    "chat_template": "system",
     "chat_template_kwargs": "system",
 }
 """The fields of all protocols in which the model is told something, and who says it where nobody is named."""
@@ -150,8 +151,13 @@ def _fields(
             texts.unread.append(at)
         elif name == "input" and kind == "tool_use" and isinstance(each, dict):
             yield json.dumps(each, ensure_ascii=False), at, speaker
-        elif name not in _NO_TEXT or isinstance(each, dict):  # a parameter may be called `id`
+        elif name not in _NO_TEXT or _says_something(each) or place[0] == "documents":
             yield each, at, speaker
+
+
+def _says_something(value: Any) -> bool:
+    """Of a field that usually does not: a parameter may be called `id`, and templates write roles as given."""
+    return isinstance(value, dict) or (isinstance(value, str) and len(value.split()) > 1)
 
 
 def legible(text: str) -> str:

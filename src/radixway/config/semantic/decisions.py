@@ -108,8 +108,8 @@ class PiiPlugin(Section):
 
     enabled: bool = True
     threshold: Share | None = None
-    pii_types_allowed: tuple[str, ...] | None = None
-    """To be shown to the decision's models; not given: their own policies say."""
+    pii_types_allowed: tuple[str, ...] = ()
+    """All that the decision's models may be shown, whatever their own policies say."""
 
 
 class Plugin(Section):
