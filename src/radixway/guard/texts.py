@@ -156,7 +156,7 @@ def _fields(
 
 
 def _says_something(value: Any) -> bool:
-    """Of a field that usually does not: a parameter may be called `id`, and templates write roles as given."""
+    """Of a field that usually does not: a parameter may be called `id`, and templates write roles out."""
     return isinstance(value, dict) or (isinstance(value, str) and len(value.split()) > 1)
 
 
