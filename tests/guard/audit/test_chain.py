@@ -6,9 +6,12 @@ import hashlib
 import json
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from radixway.guard.audit import Chain, ChainBroken, Head, Seal, verify
 from radixway.guard.audit.entry import canonical
@@ -303,3 +306,39 @@ def test_a_clock_that_goes_back_keeps_the_files_in_order(tmp_path: Path) -> None
 def test_a_key_that_could_be_guessed_is_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Seal(b"short")
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """What happens to a log: entries, crashes in the middle of a line, days, processes, retention."""
+    steps = st.sampled_from(["append", "crash", "tomorrow", "restart", "retire", "back"])
+    return draw(st.lists(st.tuples(steps, st.integers(0, 40)), max_size=25))
+
+
+@given(lives())
+def test_whatever_happens_to_a_log_it_holds(life: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as name:
+        directory, now = Path(name), NOON
+        chain = Chain(directory, Seal(), max_file_bytes=2000)
+        chain.open(now)
+        for step, size in life:
+            match step:
+                case "append":
+                    chain.append(some(size % 5), now)
+                case "crash":
+                    newest = files_in(directory)[-1].path
+                    whole = newest.read_bytes()
+                    last = lines_of(newest)[-1] if whole else b""
+                    newest.write_bytes(whole[: len(whole) - min(size, len(last))])
+                case "tomorrow":
+                    now += DAY
+                case "back":
+                    now -= DAY / 2
+                case "restart":
+                    chain = Chain(directory, Seal(), max_file_bytes=2000)
+                case "retire":
+                    chain.retire(now - size % 4 * DAY, now, "retention_days")
+            verdict = verify(directory, Seal())
+            assert verdict.holds, (step, verdict.broken)
+        head = chain.append(some(1), now)
+        assert verify(directory, Seal(), head).holds

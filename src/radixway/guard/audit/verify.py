@@ -150,7 +150,7 @@ class _Walk:
         verdict = self.verdict
         self._check_begin()
         if self._pending:
-            verdict.torn_end = len(self._pending) == 1 and not self._pending[0].is_ended
+            verdict.torn_end = not self._pending[-1].is_ended
             if not verdict.torn_end:
                 seq = (verdict.head or NOWHERE).seq + 1
                 self._fail(seq, "changed", "this line is no entry", self._pending[0])

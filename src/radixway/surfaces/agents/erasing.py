@@ -5,13 +5,16 @@ from __future__ import annotations
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import CannotErase, Subject
 from radixway.surfaces.agents.errors import ArchiveBroken
-from radixway.surfaces.agents.keeper import SessionKeeper, users_of
+from radixway.surfaces.agents.keeper import MOST_USERS, SessionKeeper, users_of
 from radixway.trajectories import forget_paths
 from radixway.trajectories.sessions import Session
 
 
 class ErasableSessions:
-    """The keeper as `pipeline.Erasable`. A session goes as a whole, whoever else called it."""
+    """The keeper as `pipeline.Erasable`. A session goes as a whole, whoever else called it.
+
+    One that more called than are remembered may be anybody's of the tenant.
+    """
 
     name = "sessions"
     by = frozenset({"tenant", "user", "session"})
@@ -42,4 +45,5 @@ def _is_meant(session: Session, subject: Subject) -> bool:
         return False
     if subject.session not in (None, session.id):
         return False
-    return subject.user is None or subject.user in users_of(session)
+    users = users_of(session)
+    return subject.user is None or subject.user in users or len(users) >= MOST_USERS

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_MODELS = 64
-_MOST_USERS = 64
+MOST_USERS = 64
 """Of one session that are remembered."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
@@ -154,7 +154,7 @@ class SessionKeeper:
             raise SessionNotFound(session_id)
         _check_open(session)
         users = users_of(session)
-        is_new = user is not None and user not in users and len(users) < _MOST_USERS
+        is_new = user is not None and user not in users and len(users) < MOST_USERS
         if is_new or not owned.items() <= session.metadata.items():
             session.metadata |= owned | ({"users": [*users, user]} if is_new else {})
             await self.write(session)
