@@ -13,6 +13,10 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
 
+BLOCK = 32
+"""Pieces of which `Encoding.blocks` has a row."""
+
+
 class EncoderError(Exception):
     """An encoder or a head that cannot be used; the text names the file and what is wrong with it."""
 
@@ -30,6 +34,11 @@ class Encoding:
     summary: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     """[4 · size]: of the pieces' states, the mean at a third of the layers, mean and maximum at two thirds,
     maximum at the last. It knows what the vector forgot; zeros for no pieces."""
+    blocks: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """[n, 5 · size]: of every `BLOCK` pieces, and of fewer at a window's end, the same four and the mean at the
+    last layer: for what stands somewhere in a long text. They are in the text's order."""
+    block_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    """[n]: how many pieces each has; they add up to `tokens`."""
     states: dict[int, Floats] = field(default_factory=dict)
     """By layer, the first one being 1: [tokens, size]. Only the layers that were asked for."""
     categories: Mapping[str, float] | None = None

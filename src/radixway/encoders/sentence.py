@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from radixway.encoders.encoding import Encoding, Floats, Ints
+from radixway.encoders.encoding import BLOCK, Encoding, Floats, Ints
 from radixway.encoders.files import ModelConfig
 from radixway.encoders.windows import WordPieces
 
@@ -58,6 +58,7 @@ class SentenceEncoder:
         pieces = yield from self._pieces.steps(text)
         kept: dict[int, list[Floats]] = {layer: [] for layer in layers}
         summary = _Summary(self.size)
+        blocks = _Blocks(self.size)
         total = np.zeros(self.size, np.float32)
         begun = False
         for window in self._pieces.windows(pieces):
@@ -69,7 +70,9 @@ class SentenceEncoder:
             pooled = last[0] if self._pooling == "cls" else last.mean(axis=0)
             total += pooled * max(1, window.end - window.begin)
             owned = slice(window.at, window.at + window.end - window.begin)
-            summary.add(*(states[layer][owned] for layer in self._summarised))
+            summarised = [states[layer][owned] for layer in self._summarised]
+            summary.add(*summarised)
+            blocks.add(*summarised)
             for layer, parts in kept.items():
                 parts.append(states[layer][owned])
         return Encoding(
@@ -77,6 +80,8 @@ class SentenceEncoder:
             tokens=len(pieces.ids),
             offsets=pieces.offsets,
             summary=summary.of(len(pieces.ids)),
+            blocks=blocks.rows(),
+            block_tokens=blocks.tokens(),
             states={layer: np.concatenate(parts) for layer, parts in kept.items()},
         )
 
@@ -101,6 +106,35 @@ class _Summary:
         if not tokens:
             return np.zeros(4 * len(self._sums[0]), np.float32)
         return np.concatenate([*(total / np.float32(tokens) for total in self._sums), *self._most])
+
+
+class _Blocks:
+    """See `Encoding.blocks`."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rows: list[Floats] = []
+        self._counts: list[int] = []
+
+    def add(self, early: Floats, middle: Floats, last: Floats) -> None:
+        """Of a window, [n, size] each."""
+        if not len(last):
+            return
+        starts = np.arange(0, len(last), BLOCK)
+        counts = np.diff(np.append(starts, len(last)))
+        share = (1 / counts).astype(np.float32)[:, None]
+        parts = [np.add.reduceat(states, starts) * share for states in (early, middle)]
+        parts += [np.maximum.reduceat(states, starts) for states in (middle, last)]
+        self._rows.append(np.hstack([*parts, np.add.reduceat(last, starts) * share]))
+        self._counts += counts.tolist()
+
+    def rows(self) -> Floats:
+        """[n, 5 · size]"""
+        return np.concatenate(self._rows) if self._rows else np.zeros((0, 5 * self._size), np.float32)
+
+    def tokens(self) -> Ints:
+        """[n]"""
+        return np.array(self._counts, np.int32)
 
 
 def _finish(steps: Generator[None, None, Encoding]) -> Encoding:

@@ -28,10 +28,12 @@ _BINARY = re.compile(r"(?:[01]{8}[ ,\n]?){6,}")
 _IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}(?: +/? *|/)){8,}[.\-·–−]{0,6}")
 _ESCAPE = re.compile(r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})")
 _TAGS = re.compile(f"[{chr(TAG_FIRST)}-{chr(TAG_LAST)}]{{4,}}")
+_NESTED = re.compile(r"[0-9A-Fa-f\s]+|[A-Za-z0-9+/=\s]+|[01\s]+")
 _WORD = re.compile(r"[A-Za-z]+")
 
 _TELLING = (
     "ignore", "instruction", "prompt", "disregard", "forget", "previous", "system", "password", "reveal",
+    "rules", "filter", "refuse", "limits", "safety", "request", "assistant", "unfiltered", "comply",
     "pretend", "bypass", "secret", "jailbreak", "restriction", "override", "guideline", "unrestricted",
 )  # fmt: skip
 """Words by which it is seen that a text is a cipher: no language has them enciphered."""
@@ -40,12 +42,23 @@ _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + str
 
 def _ciphered(cipher: Mapping[int, str | int] | None) -> str:
     """An expression that finds telling words in their enciphered form."""
-    return "|".join(word[::-1] if cipher is None else word.translate(cipher) for word in _TELLING)
+    if cipher is None:
+        return "|".join(word[::-1] for word in _TELLING)
+    words = [word.translate(cipher) for word in _TELLING]
+    return "|".join([*words, *(word[::-1] for word in words)])
 
 
 _ROT13_TABLE = str.maketrans(string.ascii_letters, codecs.encode(string.ascii_letters, "rot13"))
 IN_ROT13, IN_ATBASH, BACKWARDS = _ciphered(_ROT13_TABLE), _ciphered(_ATBASH), _ciphered(None)
 IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|asswordpay|evealray|ecretsay)\b"
+
+_TWO_LETTER_ONSETS = frozenset({"st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "wh", "gr", "br", "cl", "fr"})
+
+WORD_ORDER = (
+    r"\b(?:word order|last word first|words? (?:are |is )?(?:in )?(?:reverse|the wrong way|backwards)|wrong way round|"
+    r"read (?:it|this|them) (?:from (?:the )?(?:end|right|back|last)|backwards))"
+)
+"""What is said of a text whose words stand in reverse order."""
 
 _MORSE_SIGNS = (
     ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- "
@@ -129,6 +142,11 @@ def read_words_backwards(text: str) -> str:
     return _WORD.sub(lambda word: word[0][::-1], text)
 
 
+def read_word_by_word_backwards(text: str) -> str:
+    """The words from the last to the first."""
+    return " ".join(reversed(text.split()))
+
+
 def read_pig_latin(text: str) -> str:
     """`ignoreway allway eviouspray`: vowels as they are, of other words the guess that is likeliest."""
     return _WORD.sub(_from_pig_latin, text)
@@ -170,16 +188,11 @@ def _from_pig_latin(word: re.Match[str]) -> str:
     said = word[0]
     if said.endswith("way"):
         return said[:-3]
-    stem, _, onset = said.removesuffix("ay"), "", ""
+    stem = said.removesuffix("ay")
     if stem == said:
         return said
-    while stem and stem[-1].lower() not in "aeiou" and len(onset) < 3:
-        stem, onset = stem[:-1], stem[-1] + onset
-        if onset.lower() not in ("st", "tr", "pr", "th", "sh", "ch", "cr", "pl") and len(onset) >= 1:
-            double = (stem[-1:] + onset).lower()
-            if double not in ("st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "str"):
-                break
-    return onset + stem
+    onset = 2 if stem[-2:].lower() in _TWO_LETTER_ONSETS else 1
+    return stem[-onset:] + stem[:-onset]
 
 
 def _as_text(data: bytes) -> str | None:
@@ -189,8 +202,8 @@ def _as_text(data: bytes) -> str | None:
             said = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        plain = sum(letter.isalnum() or letter in " \n.,:;!?'\"-_/()<>|[]{}#=+*&%$@" for letter in said)
+        plain = sum(letter.isprintable() or letter in "\n\t\r" for letter in said)
         wordlike = sum(letter.isalpha() or letter == " " for letter in said)
-        if said and plain >= 0.97 * len(said) and wordlike >= 0.7 * len(said):
+        if said and plain >= 0.97 * len(said) and (wordlike >= 0.7 * len(said) or _NESTED.fullmatch(said)):
             return said
     return None

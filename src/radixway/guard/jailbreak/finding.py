@@ -65,9 +65,9 @@ def _in_view(view: View, data: bool) -> Iterable[Hit]:
     if view.is_squashed:
         yield from squashed().find(view.text)
         return
-    found = everywhere().find(view.text)
+    found = everywhere().find(view.text, may_quote=not data)
     if data:
-        found += in_data().find(view.text)
+        found += in_data().find(view.text, may_quote=False)
     for hit in found:
         sure = hit.confidence if view.how in _OPEN_VIEWS else min(0.99, hit.confidence + _HIDDEN)
         yield Hit(hit.name, hit.kind, sure)

@@ -23,6 +23,10 @@ THRESHOLD = 0.7
 _MOST_VIEWS_READ = 2
 _LONGEST_VIEW_READ = 4096
 _SHORTEST_VIEW_READ = 12
+_OPEN = frozenset({"folded", "leetspeak", "spacing", "words reversed"})
+"""Views that harmless texts have, too."""
+_JOINED, _CHANGED = 0.7, 0.25
+"""Share of words that are left where letters stood apart, and that are others where digits stood for letters."""
 _SUSPICIOUS = 0.2
 """Risk of a turn from which several together are read as one text."""
 _DATA_FROM, _DATA_TO = 0.5, THRESHOLD
@@ -142,15 +146,25 @@ def _sorted(kinds: Mapping[str, float]) -> dict[str, float]:
 
 
 def _worth_reading(text: str, views: Sequence[View]) -> list[View]:
-    """What disguises hid from the encoder. Texts that are merely of another script or have digits are not."""
+    """What disguises hid from the encoder; not what a harmless text of digits or of another script becomes."""
     worth = [
         view
         for view in views[1:]
         if not view.is_squashed
         and _SHORTEST_VIEW_READ <= len(view.text) <= _LONGEST_VIEW_READ
-        and (view.how not in ("folded", "leetspeak", "spacing", "words reversed") or is_mixed(text))
+        and (view.how not in _OPEN or _is_disguised(view.how, text, view.text))
     ]
-    return worth[:_MOST_VIEWS_READ]
+    return worth[-_MOST_VIEWS_READ:]
+
+
+def _is_disguised(how: str, text: str, undone: str) -> bool:
+    if how == "folded":
+        return is_mixed(text)
+    before, after = text.split(), undone.split()
+    if how == "spacing":
+        return len(after) < _JOINED * len(before) or "-" in text
+    changed = sum(one.lower() != other.lower() for one, other in zip(before, after, strict=False))
+    return changed >= _CHANGED * len(after)
 
 
 def _lowered(reading: Reading) -> Reading:

@@ -82,6 +82,7 @@ _STEPS = (
     _Step("atbash", encodings.read_atbash, encodings.IN_ATBASH),
     _Step("reversed", encodings.read_backwards, encodings.BACKWARDS),
     _Step("words reversed", encodings.read_words_backwards, encodings.BACKWARDS),
+    _Step("word order", encodings.read_word_by_word_backwards, encodings.WORD_ORDER),
     _Step("pig latin", encodings.read_pig_latin, encodings.IN_PIG_LATIN),
     _Step("leetspeak", spelling.unleet, spelling.LEET),
     _Step("spacing", spelling.join_split_words, spelling.SPLIT),

@@ -20,7 +20,7 @@ _GAP = r"[^a-z0-9]+"
 _GAP_SIGN = " "
 _SENTENCE = r"[^.!?。！？\n]*"
 _SENTENCE_SIGN = "…"
-_QUOTED = 0.5
+_QUOTED = 0.3
 """What a wording counts that is quoted where somebody writes about attacks."""
 
 
@@ -60,12 +60,15 @@ class Patterns:
             self._filter.Add(source, _options())
         self._filter.Compile()
 
-    def find(self, text: str) -> list[Hit]:
-        """Each pattern that stands in the text, once."""
+    def find(self, text: str, *, may_quote: bool = True) -> list[Hit]:
+        """Each pattern that stands in the text, once.
+
+        `may_quote`: whether one that is quoted by somebody who writes about attacks counts less.
+        """
         found = self._filter.Match(text)
         if not found:
             return []
-        about = _writes_about_attacks(text)
+        about = may_quote and _writes_about_attacks(text)
         return [self._hit(index, text, about) for index in sorted(found)]
 
     def _hit(self, index: int, text: str, about: bool) -> Hit:
@@ -132,9 +135,9 @@ def _compiled(source: str) -> re2._Regexp:
 _ABOUT = (
     r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|means?|meant|example|"
     r"detect|classif|prevent|defen[dcs]|mitigat|protect|research|paper|article|blog|lecture|phrase|sentence|"
-    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attackers?|translate|spam|"
+    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attack(?:s|ers?)?|translate|spam|"
     r"prompt injections?|jailbreak(?:s|ing)?|red team|owasp|regex|filter that|unit test|test case)\b"
-    r"|什么意思|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
+    r"|什么意思|攻击|怎么防|防止|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
 )
 
 

@@ -14,23 +14,24 @@ from radixway.guard.jailbreak.confusables import LOOKALIKES, UNSEEN_RANGES
 _UNSEEN = re.compile(f"[{UNSEEN_RANGES}\U000e0000-\U000e007f]+")
 _SUSPICIOUS = re.compile(
     # beyond ASCII, and neither Chinese, Japanese nor Korean, nor their punctuation, nor what typesetters use
-    r"[^\x00-\x7f\u00a0-\u00bf\u00d7\u00f7\u2010-\u2027\u2030-\u203a\u20a0-\u20bf"
+    r"[^\x00-\x7f\u00a0-\u00ac\u00ae-\u00bf\u00d7\u00f7\u2010-\u2027\u2030-\u203a\u20a0-\u20bf"
     r"\u2190-\u22ff\u2500-\u27bf\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40]"
 )
 _MARKS = re.compile(r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u20d0-\u20ff]+")
 LEET = r"[a-z][013457@$!|][a-z013457@$!|]|[013457@$!|][a-z][013457@$!|a-z]"
 """Of texts in which it is worth looking for digits that stand for letters; RE2, without regard to case."""
-_LEET_WORD = re.compile(r"(?<!\S)[A-Za-z013457@$!|+]+(?=[\s.,:;?\"')]|$)")
-_LEET_LETTERS = str.maketrans("034578@$!|+", "oeastbasiit")
+_LEET_WORD = re.compile(r"(?<![^\s\[({\"'])[A-Za-z0-9@$!|+(]+(?=[\s.,:;?\"')\]]|$)")
+_LEET_SIGNS = "0123456789@$!|+("
+_LEET_LETTERS = str.maketrans("02345678@$!|+(9", "ozeasgtbasiitcg")
 _ONES = 3  # in a word: two readings each
 
 _GAP = r"[ \t\n._\-*|/\\~+·•,]"
-_SINGLE_LETTERS = re.compile(rf"(?<![^\W_])[^\W\d_](?:{_GAP}{{1,3}}[^\W\d_](?![^\W_])){{3,}}")
+_SINGLE_LETTERS = re.compile(rf"(?<![^\W_])[^\W_](?:{_GAP}{{1,3}}[^\W_](?![^\W_])){{3,}}")
 _HAN_GAPS = re.compile(rf"[\u4e00-\u9fff](?:{_GAP}{{1,2}}[\u4e00-\u9fff]){{3,}}")
 _HYPHENS = re.compile(r"\b[A-Za-z]{1,5}(?:[\-._*~·•][A-Za-z]{1,6}){1,5}\b")
 _INSIDE = re.compile(r"(?<=[A-Za-z])[\-._*~·•](?=[A-Za-z])")
 SPLIT_LETTERS = (
-    r"(?:^|[^a-z0-9])[a-z](?:[ \t\n._\-*|/\\~+·•,]{1,3}[a-z]){3}(?:[^a-z0-9]|$)"
+    r"(?:^|[^a-z0-9])[a-z0-9](?:[ \t\n._\-*|/\\~+·•,]{1,3}[a-z0-9]){3}(?:[^a-z0-9]|$)"
     r"|\p{Han}(?:[ \t\n._\-*|/\\~+·•]{1,2}\p{Han}){3}"
 )
 SPLIT = SPLIT_LETTERS + r"|[a-z][\-._*~·•][a-z]{1,6}"
@@ -96,8 +97,10 @@ def squash(text: str) -> str | None:
 
 def _plain_word(word: re.Match[str]) -> str:
     said = word[0]
-    if not any(letter.isalpha() for letter in said) or not any(letter in "013457@$!|+" for letter in said):
+    if not any(letter in _LEET_SIGNS for letter in said):
         return said
+    if not any(letter.isalpha() for letter in said):
+        return _known_number(said)
     end = len(said.rstrip("!"))
     said, tail = said[:end], said[end:]
     plain = said.lower().translate(_LEET_LETTERS)
@@ -111,6 +114,12 @@ def _plain_word(word: re.Match[str]) -> str:
             reading[at] = letter
         readings.append("".join(reading))
     return next((reading for reading in readings if reading in WORDS), readings[0]) + tail
+
+
+def _known_number(said: str) -> str:
+    """`411` → `all`; numbers that spell no word of `WORDS` stay as they are."""
+    plain = said.translate(_LEET_LETTERS)
+    return next((word for word in (plain.replace("1", "l"), plain.replace("1", "i")) if word in WORDS), said)
 
 
 def _letters_to_words(run: str) -> str:

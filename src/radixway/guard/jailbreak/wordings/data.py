@@ -32,6 +32,18 @@ _ORDERS = (
         in_data_only=True,
     ),
     Pattern(
+        "orders_a_model",
+        "prompt_injection",
+        0.82,
+        rf"(?:^|[^a-z])(?:ai|llm|chatbots?|medical chatbots|assistant|chatgpt|copilot|agents?|model|bot|triage agents?|ai models?)\s*[:,)\]]+…\b(?:ignore|forget|"
+        r"disregard|override|stop|send|reply|recommend|delete|transfer|say|tell|rate|forward|print|run|close|upload|book|approve|do not|don t|you must|your "
+        r"developers)\b|\b(?:the (?:ai |language )?)(?:assistant|model|agent|chatbot|ai) (?:must|should|has to|is required to|shall)\b…\b(?:print|send|call|"
+        r"reveal|open|delete|forward|ignore|recommend|rate|hide|transfer|execute|run|upload|tell|say)\b|"
+        r"\b(?:ignore|forget|disregard|override)(?: \w+){0,2} (?:user|human)(?: s)? (?:question|request|task|instructions?|wishes|command)\b|"
+        r"\byou are no longer an? \w+|\b(?:the )?user (?:now says|has (?:agreed|confirmed|consented|approved|authori[sz]ed))\b|#+ ?instructions?\b",
+        in_data_only=True,
+    ),
+    Pattern(
         "orders_the_answer",
         "prompt_injection",
         0.8,

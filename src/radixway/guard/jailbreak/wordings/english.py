@@ -79,7 +79,7 @@ ENGLISH = (
         "new_instructions",
         "instruction_override",
         0.78,
-        r"(?:\b(?:here (?:is|are|s)|these are|this is|follow|obey|execute)(?: the| these| my)?(?: your)? (?:new|real|actual|"
+        r"(?:\b(?:here (?:is|are|s)|these are|this is|follow|obey|execute)(?: these| my)?(?: your)? (?:new|real|actual|"
         r"updated|true)(?: system)? (?:instructions?|orders|directives?|system prompt|rules)\b|(?:^|[\n.!])\s*(?:#+\s*)?new "
         r"(?:instructions?|orders|directive|system prompt|rules)\s*:)",
     ),
@@ -319,7 +319,7 @@ ENGLISH = (
         "decode_and_follow",
         "adversarial_prompt",
         0.8,
-        r"\b(?:decode|decipher|decrypt|unscramble|de ?obfuscate|decod(?:e|ing)|translate|convert|read)\b…(?:\n…){0,3}\b(?:follow|obey|comply with|"
+        r"\b(?:decode|decipher|decrypt|unscramble|de ?obfuscate|decod(?:e|ing)|base ?64|rot ?13|hex\w*|morse)\b…(?:\n…){0,3}\b(?:follow|obey|comply with|"
         r"carry out|act on|act upon|do what|do exactly what|do as|execute)(?: \w+){0,2} (?:it|them|its|the|that|what|instructions?|"
         r"says|result|message|exactly|as|says)\b",
     ),

@@ -1,0 +1,124 @@
+"""How likely a text attacks the prompt: an encoder's states and hashed n-grams, each part of the text apart.
+
+Two linear readers, and a third that weighs what they say by script, together with the known wordings. MiniLM
+reads English: of Chinese only the n-grams speak. What weighs them was fitted on families of attacks that the two
+readers had not been trained on, so that it trusts them as far as they carry over to what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import radixway.bundled
+from radixway.encoders import Encoder, EncoderError, Encoding
+from radixway.encoders.encoding import Floats
+from radixway.encoders.heads import Head
+from radixway.encoders.heads.domain import weighted_ngrams
+from radixway.encoders.heads.ngrams import TextFeatures, text_features
+from radixway.guard.jailbreak import segments
+from radixway.guard.jailbreak.reading import Reading
+
+JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
+"""The one that ships."""
+HAN_ALONE = 0.5
+"""Share of Chinese among a text's characters from which the encoder's states say nothing."""
+
+
+@dataclass(slots=True, frozen=True)
+class Weights:
+    """What logits of the readers count."""
+
+    bias: float
+    states: float
+    words: float
+    han_words: float
+    """The n-grams', of Chinese, in place of both."""
+    han_bias: float
+    wordings: float
+    """Of the evidence that known wordings are: -Σ log(1 - confidence)."""
+
+    def logit(self, states: float, words: float, han: float, evidence: float) -> float:
+        """`han`: how far the text counts as Chinese, in [0, 1]."""
+        latin = self.bias + self.states * states + self.words * words
+        chinese = self.han_bias + self.han_words * words
+        return (1 - han) * latin + han * chinese + self.wordings * evidence
+
+
+class JailbreakHead:
+    """Reads a text with what an encoder made of it."""
+
+    def __init__(self, head: Head) -> None:
+        """Raises EncoderError where `head` lacks an array, or has one of another shape."""
+        self.labels = head.labels
+        columns = 1 + len(head.labels)
+        try:
+            self._buckets = int(head.settings["buckets"])
+            self._weights = Weights(**head.settings["weights"])
+            self._states = _take(head, "states", head.arrays["states"].shape[0], columns)
+            self._states_bias = _take(head, "states_bias", columns)
+            self._closer_bias = float(head.settings["closer_bias"])
+            self._ngrams = head.arrays["ngrams"].astype(np.int8, copy=False)
+            self._scale = _take(head, "scale", columns)
+            self._ngrams_bias = _take(head, "ngrams_bias", columns)
+            self._rarity: NDArray[np.float16] = head.arrays["rarity"].astype(np.float16, copy=False)
+        except (KeyError, TypeError) as error:
+            raise EncoderError(f"the jailbreak head lacks {error}") from None
+        if self._ngrams.shape != (2 * self._buckets, columns) or len(self._rarity) != 2 * self._buckets:
+            raise EncoderError(f"the jailbreak head's n-grams have shape {self._ngrams.shape}")
+
+    @classmethod
+    def load(cls, path: Path, encoder: Encoder) -> JailbreakHead:
+        """Raises EncoderError for no jailbreak head, or one trained with other weights than `encoder`'s."""
+        head = Head.load(path, kind="jailbreak")
+        head.check(encoder)
+        return cls(head)
+
+    def read(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Reading:
+        """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
+        words, han_share, passages = self._read_words(text)
+        han = min(1.0, han_share / HAN_ALONE)
+        states, parts = self._read_states(encoding) if han < 1 else (np.zeros_like(words), 1)
+        evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
+        logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
+        risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
+        return Reading(risk, self._kinds((1 - han) * states + words, risk), max(parts, passages))
+
+    def _kinds(self, logits: Floats, risk: float) -> dict[str, float]:
+        """The likeliest kind is as likely as an attack at all, the others in proportion."""
+        likely = np.exp(logits[1:] - logits[1:].max())
+        return {kind: risk * float(share) for kind, share in zip(self.labels, likely, strict=True)}
+
+    def _read_states(self, encoding: Encoding) -> tuple[Floats, int]:
+        """Logits of the part that is likeliest to attack, and how many parts there are."""
+        if not len(encoding.block_tokens):
+            return np.zeros(len(self._states_bias), np.float32), 1
+        windows, closer = segments.spans(len(encoding.block_tokens))
+        rows = segments.pooled(encoding.blocks, encoding.block_tokens, np.concatenate([windows, closer]))
+        logits = rows @ self._states + self._states_bias
+        logits[len(windows) :, 0] += self._closer_bias
+        return logits[int(logits[:, 0].argmax())], len(windows)
+
+    def _read_words(self, text: str) -> tuple[Floats, float, int]:
+        """Logits of the passage that is likeliest to attack, the share of Chinese, and how many there are."""
+        read = [text_features(passage, self._buckets) for passage in segments.passages_of(text)]
+        logits = np.stack([self._of_words(features) for features in read])
+        han_share = sum(features.han_share for features in read) / len(read)
+        return logits[int(logits[:, 0].argmax())], han_share, len(read)
+
+    def _of_words(self, features: TextFeatures) -> Floats:
+        columns, values = weighted_ngrams(features, self._rarity)
+        logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
+        return logits
+
+
+def _take(head: Head, name: str, *shape: int) -> Floats:
+    array = head.arrays[name]
+    if array.shape != shape:
+        raise EncoderError(f"the jailbreak head's {name} has shape {array.shape}, not {shape}")
+    return array.astype(np.float32)
