@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from radixway.encoders import EncoderBusy, EncoderError, EncoderService
 from radixway.guard.jailbreak.finding import Findings, find
+from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.jailbreak.kinds import KINDS
 from radixway.guard.jailbreak.normalise import View
 from radixway.guard.jailbreak.reading import Reader, Reading
@@ -44,19 +45,19 @@ class ShippedJudge:
         reader: Reader | None = None,
         judges_system: bool = False,
     ) -> None:
-        """`reader`: beside the known wordings. `judges_system`: whether the operator's words are judged."""
+        """`reader`: in place of the shipped head. `judges_system`: whether the operator's words are judged."""
         self.threshold = threshold
-        self.reader = reader
+        self.reader: Reader = HeadReader(encoders) if reader is None else reader
         self._judges_system = judges_system
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """See `AttackJudge`."""
-        return tuple(dict.fromkeys([*KINDS, *(self.reader.kinds if self.reader else ())]))
+        return tuple(dict.fromkeys([*KINDS, *self.reader.kinds]))
 
     def describe(self) -> dict[str, object]:
         """For `/health`: what reads beside the known wordings, and what could not be loaded."""
-        return {} if self.reader is None else self.reader.describe()
+        return self.reader.describe()
 
     async def judge(self, text: str) -> Attack:
         """Of somebody who asks. Raises GuardUnavailable, and EncoderBusy."""
@@ -96,8 +97,6 @@ class ShippedJudge:
 
     async def _read(self, text: str, found: Findings) -> list[Reading]:
         """Of the text and, unless wordings tell enough already, of what disguises hid."""
-        if self.reader is None:
-            return []
         try:
             readings = [await self._of(text, found)]
             if found.risk < self.threshold and readings[0].risk < self.threshold:
@@ -112,7 +111,6 @@ class ShippedJudge:
         return readings
 
     async def _of(self, text: str, found: Findings) -> Reading:
-        assert self.reader is not None
         return await self.reader.read(text, found.confidences)
 
     async def judge_turns(self, texts: Sequence[str], alone: Sequence[Attack]) -> Attack:
