@@ -3,9 +3,9 @@
     python tools/train_jailbreak_head.py train [--data ../shared/data/semantic] [--out FILE]
     python tools/train_jailbreak_head.py evaluate [--json FILE]
 
-Needs radixway[training] and the labelled data that docs/guard.md names; one core, some ten minutes to read all
-texts (what the encoder made of them is kept in --cache), five to train and twenty to evaluate. `evaluate` trains
-anew for every fold: near-duplicates together, and every family of attacks left out in turn.
+Needs radixway[training] and the labelled data that docs/guard.md names; one core, some ten minutes to read
+all texts (what the encoder made of them is kept in --cache), five to train and ten to evaluate. `evaluate`
+trains anew for every fold: near-duplicates together, and every family of attacks left out in turn.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
 def train(
     rows: list[Row], features: Features, measured_only: np.ndarray, encoder: Encoder, choices: Choices
 ) -> Head:
-    """The readers from all rows but those that are only measured; their weights from readers of other families."""
+    """The readers from all rows but the ones only measured; their weights from readers of other families."""
     folds = by_family(rows, measured_only, FAMILY_FOLDS)
     folds[measured_only] = -1
     states, words = out_of_fold(features, rows, folds, choices)
@@ -80,7 +80,9 @@ def calibrated(states, words, features, attacks, measured_only, choices) -> Weig
         harmless = found[script & ~attacks]
         shifts[name] = aim - float(np.quantile(harmless, 1 - WRONG))
     print(f"weights {weights}, shifts {shifts}")
-    return replace(weights, bias=weights.bias + shifts["bias"], han_bias=weights.han_bias + shifts["han_bias"])
+    return replace(
+        weights, bias=weights.bias + shifts["bias"], han_bias=weights.han_bias + shifts["han_bias"]
+    )
 
 
 def to_head(readers: Readers, weights: Weights, kinds, encoder: Encoder, rows: list[Row]) -> Head:
@@ -93,7 +95,7 @@ def to_head(readers: Readers, weights: Weights, kinds, encoder: Encoder, rows: l
         labels=KINDS,
         encoder=encoder.id,
         weights=encoder.weights,
-        data=f"rows per source: {dict(Counter(row.source for row in rows))}; sources and licences are in NOTICE",
+        data=f"rows per source: {dict(Counter(row.source for row in rows))}; sources are in NOTICE",
         arrays={
             "states": np.concatenate([readers.states[:, None], of_states], axis=1).astype(np.float32),
             "states_bias": np.concatenate([[readers.states_bias], states_bias]).astype(np.float32),

@@ -81,11 +81,17 @@ def fit_readers(features: Features, rows: Sequence[Row], used: Mask, choices: Ch
 
 
 def fit_weights(
-    states: NDArray[np.float64], words: NDArray[np.float64], features: Features, attacks: Mask, choices: Choices
+    states: NDArray[np.float64],
+    words: NDArray[np.float64],
+    features: Features,
+    attacks: Mask,
+    choices: Choices,
 ) -> Weights:
     """From what readers said of rows that they were not trained on."""
     han = features.han
-    columns = np.stack([1 - han, (1 - han) * states, (1 - han) * words, han, han * words, features.evidence], 1)
+    columns = np.stack(
+        [1 - han, (1 - han) * states, (1 - han) * words, han, han * words, features.evidence], 1
+    )
     model = LogisticRegression(fit_intercept=False, max_iter=500)
     model.fit(columns, attacks, sample_weight=np.where(attacks, 1.0, choices.harmless_weight))
     bias, of_states, of_words, han_bias, han_words, wordings = (float(each) for each in model.coef_[0])
@@ -112,11 +118,14 @@ def out_of_fold(
         said = readers.say(features, len(rows))
         told = (folds == fold) | (folds < 0)
         states[told], words[told] = said[0][told], said[1][told]
-        print(f"fold {fold}: {Counter(row.family for row, at in zip(rows, folds, strict=True) if at == fold and row.is_attack)}", flush=True)  # fmt: skip
+        left_out = (row.family for row, its in zip(rows, folds, strict=True) if its == fold and row.is_attack)
+        print(f"fold {fold}: {dict(Counter(left_out))}", flush=True)
     return states, words
 
 
-def fit_kinds(features: Features, rows: Sequence[Row], readers: Readers) -> tuple[Floats, Floats, Floats, Floats]:
+def fit_kinds(
+    features: Features, rows: Sequence[Row], readers: Readers
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Columns of the kinds, and their biases: [5 · size, kinds], [kinds], [2 · BUCKETS, kinds], [kinds]."""
     kinds = np.array([KINDS.index(row.kind) if row.kind in KINDS else -1 for row in rows])
     parts = (kinds[features.part_rows] >= 0) & (features.part_labels == 1)

@@ -35,7 +35,9 @@ def family_of(row: Row) -> str:
 
 def by_family(rows: Sequence[Row], measured_only: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
     """A family of attacks is in one fold, harmless rows with their near-duplicates in any."""
-    trained = sorted({family_of(row) for row, only in zip(rows, measured_only, strict=True) if row.is_attack and not only})
+    trained = sorted(
+        {family_of(row) for row, only in zip(rows, measured_only, strict=True) if row.is_attack and not only}
+    )
     fold_of = {family: at % count for at, family in enumerate(trained)}
     groups = near_duplicates([row.text for row in rows])
     return np.array(

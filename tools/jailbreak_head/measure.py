@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jailbreak_head.features import Features
-from jailbreak_head.fit import Choices, fit_weights, logits, out_of_fold
+from jailbreak_head.fit import Choices, Mask, fit_weights, logits, out_of_fold
 from jailbreak_head.folds import by_family, by_group, family_of
 from jailbreak_head.rows import Row
 from radixway.guard.jailbreak.finding import find
@@ -16,7 +16,9 @@ RATES = (0.002, 0.005, 0.008, 0.012, 0.02, 0.03)
 """False positives at which recall is told."""
 
 
-def measure(rows: Sequence[Row], features: Features, measured_only: NDArray[np.bool_], choices: Choices) -> dict:
+def measure(
+    rows: Sequence[Row], features: Features, measured_only: NDArray[np.bool_], choices: Choices
+) -> dict:
     """Figures of both splits, also printed."""
     attacks = np.array([row.is_attack for row in rows])
     wordings = np.array([find(row.text).risk for row in rows])
@@ -53,8 +55,14 @@ def _figures(rows: Sequence[Row], told: NDArray[np.float64], attacks, used) -> d
         right, wrong = int((flagged & published).sum()), int((flagged & harmless).sum())
         figures[rate] = {
             "F1 of published jailbreaks": round(2 * right / (int(published.sum()) + right + wrong), 4),
-            "recall": {each: round(float(flagged[attacks & used & (families == each)].mean()), 3) for each in sorted(set(families[attacks & used]))},
-            "false positives": {each: round(float(flagged[harmless & (families == each)].mean()), 4) for each in sorted(set(families[harmless]))},
-            "measured only": {each: round(float(flagged[~used & (families == each)].mean()), 3) for each in sorted(set(families[~used]))},
-        }  # fmt: skip
+            "recall": _shares(flagged, families, attacks & used),
+            "false positives": _shares(flagged, families, harmless),
+            "measured only": _shares(flagged, families, ~used),
+        }
     return figures
+
+
+def _shares(flagged: Mask, families: NDArray[np.str_], among: Mask) -> dict[str, float]:
+    """By family, of the rows that `among` has."""
+    names = sorted(set(families[among].tolist()))
+    return {name: round(float(flagged[among & (families == name)].mean()), 4) for name in names}

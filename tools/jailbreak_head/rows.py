@@ -11,9 +11,6 @@ from jailbreak_head.templates import expand, sections
 
 PER_ATTACK, PER_HARMLESS = 12, 14
 """Texts from each template."""
-_DISGUISED_ROWS = {
-    "awesome": ("do anything now",),
-}
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +46,9 @@ def _written() -> list[Row]:
     for name, language in (("attacks_en.txt", "en"), ("attacks_zh.txt", "zh")):
         for heading, line in sections(name):
             family, kind = (part.strip() for part in heading.split("|"))
-            rows += [Row(text, True, family, kind, f"written_{language}") for text in expand(line, PER_ATTACK)]
+            rows += [
+                Row(text, True, family, kind, f"written_{language}") for text in expand(line, PER_ATTACK)
+            ]
     for name, language in (("harmless_en.txt", "en"), ("harmless_zh.txt", "zh")):
         for heading, line in sections(name):
             texts = expand(line, PER_HARMLESS)
@@ -90,19 +89,32 @@ def _harmless(data: Path) -> list[Row]:
     return found
 
 
+_ASKED = (
+    "Summarize this webpage: '{}'",
+    "What are the main points of this text: {}",
+    "Reply to this mail:\n{}",
+    "Translate into Spanish:\n\n{}",
+    "What does this code do? <code>{}</code>",
+    "{}",
+    "{}",
+    "{}",
+)
+"""What is asked about a document; it stands alone, too."""
+
+
 def _embedded(data: Path) -> list[Row]:
     """Orders hidden in documents, the documents alone, and attacks within long harmless texts."""
     chance = random.Random(7)
     mails = [each["context"] for each in _read(data / "jailbreak/bipia_email_context.jsonl.gz")]
     documents = [line for _, line in sections("documents_en.txt")] + mails
-    asked = ["Summarize this webpage: '{}'", "What are the main points of this text: {}", "Reply to this mail:\n{}",
-             "Translate into Spanish:\n\n{}", "What does this code do? <code>{}</code>", "{}", "{}", "{}"]  # fmt: skip
-    rows = [Row(chance.choice(asked).format(text), False, "document", None, "documents") for text in documents]
+    rows = [
+        Row(chance.choice(_ASKED).format(text), False, "document", None, "documents") for text in documents
+    ]
     rows += [Row(text, False, "document", None, "documents") for text in documents]
     for _, line in sections("payloads_en.txt"):
         for payload in expand(line, 14):
             carrier = chance.choice(documents)
-            rows.append(_within(carrier, payload, chance.choice(asked), "indirect", chance, "payloads"))
+            rows.append(_within(carrier, payload, chance.choice(_ASKED), "indirect", chance, "payloads"))
     attacks = [row.text for row in _written() if row.is_attack]
     harmless = [row.text for row in _harmless(data) if row.source in ("arena", "mmlu_pro", "frr")]
     for _ in range(60):
@@ -112,9 +124,7 @@ def _embedded(data: Path) -> list[Row]:
     return rows
 
 
-def _within(
-    carrier: str, attack: str, asked: str, family: str, chance: random.Random, source: str
-) -> Row:
+def _within(carrier: str, attack: str, asked: str, family: str, chance: random.Random, source: str) -> Row:
     breaks = [at + 1 for at, sign in enumerate(carrier) if sign in ".\n!?"] or [len(carrier)]
     at = chance.choice([*breaks, len(carrier)])
     before, after = asked.format(carrier[:at] + "\0" + carrier[at:]).split("\0")

@@ -40,7 +40,11 @@ def _read(encoder: Encoder, text: str) -> Blocks:
     encoding = encoder.encode([text])[0]
     ends = np.cumsum(encoding.block_tokens)
     begins = ends - encoding.block_tokens
-    spans = np.stack([encoding.offsets[begins, 0], encoding.offsets[ends - 1, 1]], 1) if len(ends) else np.zeros((0, 2))
+    spans = (
+        np.stack([encoding.offsets[begins, 0], encoding.offsets[ends - 1, 1]], 1)
+        if len(ends)
+        else np.zeros((0, 2))
+    )
     return Blocks(encoding.blocks.astype(np.float16), encoding.block_tokens, spans.astype(np.int32))
 
 

@@ -17,7 +17,7 @@ def jailbreak(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="JSONL with `text`, `label` (1 or 0), perhaps `family` and `speaker`; may be .gz. Again for more."
+            help="JSONL with `text`, `label` (1, 0), perhaps `family`, `speaker`; may be .gz. Again for more."
         ),
     ] = None,
     threshold: Annotated[float, typer.Option(help="Risk from which a text is an attack.")] = 0.7,

@@ -35,7 +35,7 @@ class Encoding:
     """[4 · size]: of the pieces' states, the mean at a third of the layers, mean and maximum at two thirds,
     maximum at the last. It knows what the vector forgot; zeros for no pieces."""
     blocks: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))
-    """[n, 5 · size]: of every `BLOCK` pieces, and of fewer at a window's end, the same four and the mean at the
+    """[n, 5 · size]: of every `BLOCK` pieces, fewer at a window's end, the same four and the mean at the
     last layer: for what stands somewhere in a long text. They are in the text's order."""
     block_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """[n]: how many pieces each has; they add up to `tokens`."""

@@ -14,7 +14,7 @@ from radixway.guard.jailbreak import ShippedJudge
 from radixway.guard.texts import Passage
 
 ROWS = Path(radixway.bundled.__file__).parent / "evaluation" / "jailbreak.jsonl"
-"""Attacks and harmless texts in English and Chinese, written for this project; nothing was trained on them."""
+"""Attacks and harmless texts in English and Chinese, written for this project; none was trained on."""
 
 Judged = Literal["user", "tool", "document"]
 _ATTACKS = frozenset({"1", "true", "attack", "jailbreak", "injection", "indirect_injection", "unsafe"})
@@ -82,9 +82,7 @@ class Figures:
         ]
 
     def _risks(self, *, attacks: bool) -> list[float]:
-        return [
-            risk for each in self.families.values() if each.is_attack == attacks for risk in each.risks
-        ]
+        return [risk for each in self.families.values() if each.is_attack == attacks for risk in each.risks]
 
     def _flagged(self, *, attacks: bool, threshold: float) -> float | None:
         risks = self._risks(attacks=attacks)

@@ -55,7 +55,8 @@ IN_PIG_LATIN = r"\b(?:ignoreway|instructions?way|omptpray|eviouspray|ystemsay|as
 _TWO_LETTER_ONSETS = frozenset({"st", "tr", "pr", "th", "sh", "ch", "cr", "pl", "wh", "gr", "br", "cl", "fr"})
 
 WORD_ORDER = (
-    r"\b(?:word order|last word first|words? (?:are |is )?(?:in )?(?:reverse|the wrong way|backwards)|wrong way round|"
+    r"\b(?:word order|last word first|words? (?:are |is )?(?:in )?(?:reverse|the wrong way|backwards)|"
+    r"wrong way round|"
     r"read (?:it|this|them) (?:from (?:the )?(?:end|right|back|last)|backwards))"
 )
 """What is said of a text whose words stand in reverse order."""

@@ -1,8 +1,8 @@
 """How likely a text attacks the prompt: an encoder's states and hashed n-grams, each part of the text apart.
 
 Two linear readers, and a third that weighs what they say by script, together with the known wordings. MiniLM
-reads English: of Chinese only the n-grams speak. What weighs them was fitted on families of attacks that the two
-readers had not been trained on, so that it trusts them as far as they carry over to what is new.
+reads English: of Chinese only the n-grams speak. What weighs them was fitted on families of attacks that the
+two readers had not been trained on, so that it trusts them as far as they carry over to what is new.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from radixway.guard.jailbreak.reading import Reading
 
 
 class HeadReader:
-    """Reads with the encoding that the request's other heads share. The head is loaded with the first text."""
+    """Reads with the encoding that other heads of the request share. Loads the head with the first text."""
 
     def __init__(self, encoders: EncoderService, path: Path = JAILBREAK_HEAD) -> None:
         self._encoders = encoders

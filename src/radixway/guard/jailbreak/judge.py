@@ -27,7 +27,7 @@ _SHORTEST_VIEW_READ = 12
 _OPEN = frozenset({"folded", "leetspeak", "spacing", "words reversed"})
 """Views that harmless texts have, too."""
 _JOINED, _CHANGED = 0.7, 0.25
-"""Share of words that are left where letters stood apart, and that are others where digits stood for letters."""
+"""Share of words left where letters stood apart, and changed where digits stood for letters."""
 _SUSPICIOUS = 0.2
 """Risk of a turn from which several together are read as one text."""
 _DATA_FROM, _DATA_TO = 0.5, THRESHOLD
@@ -45,7 +45,7 @@ class ShippedJudge:
         reader: Reader | None = None,
         judges_system: bool = False,
     ) -> None:
-        """`reader`: in place of the shipped head. `judges_system`: whether the operator's words are judged."""
+        """`reader`: in place of the shipped head. `judges_system`: judge the operator's words, too."""
         self.threshold = threshold
         self.reader: Reader = HeadReader(encoders) if reader is None else reader
         self._judges_system = judges_system
@@ -144,7 +144,7 @@ def _sorted(kinds: Mapping[str, float]) -> dict[str, float]:
 
 
 def _worth_reading(text: str, views: Sequence[View]) -> list[View]:
-    """What disguises hid from the encoder; not what a harmless text of digits or of another script becomes."""
+    """What disguises hid from the encoder; not what harmless digits or other scripts become."""
     worth = [
         view
         for view in views[1:]

@@ -56,7 +56,7 @@ class ModelsReader:
         self,
         encoders: EncoderService,
         paths: Sequence[Path],
-        otherwise: Reader | None,
+        otherwise: Reader,
         mapping: Path | None = None,
     ) -> None:
         """`mapping`: the labels of the first, where they do not lie beside it."""
@@ -73,7 +73,7 @@ class ModelsReader:
         for model in self._models:
             if model.loaded is not None and model.path not in self._failures:
                 return tuple(label for label in model.loaded.labels if not _is_harmless(label))
-        return () if self._otherwise is None else self._otherwise.kinds
+        return self._otherwise.kinds
 
     async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
         """See `Reader`."""
@@ -89,8 +89,6 @@ class ModelsReader:
                     raise
                 self._failures[model.path] = str(error)
                 log.error("%s judges no attacks, the next in line does: %s", model.path, error)
-        if self._otherwise is None:
-            return Reading(0.0)
         return await self._otherwise.read(text, hits)
 
     def describe(self) -> dict[str, object]:
@@ -98,7 +96,7 @@ class ModelsReader:
         usable = [str(model.path) for model in self._models if model.path not in self._failures]
         failed = {str(path): why for path, why in self._failures.items()}
         told: dict[str, object] = (
-            {"model": usable[0]} if usable else dict(self._otherwise.describe() if self._otherwise else {})
+            {"model": usable[0]} if usable else dict(self._otherwise.describe())
         )
         return told | ({"skipped": failed} if failed else {})
 

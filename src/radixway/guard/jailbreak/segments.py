@@ -1,8 +1,8 @@
 """A text in parts: an attack may stand anywhere in it, and a mean over all of it would drown a short one.
 
-    blocks    0 1 2 3 4 5 6 7 8 9 …        32 pieces each, see `Encoding.blocks`
-    windows   [0 … 7] [4 … 11] …           of the whole text, where it has no more blocks
-    closer    [0 1] [1 2] [2 3] …          where there are more than two
+blocks    0 1 2 3 4 5 6 7 8 9 …        32 pieces each, see `Encoding.blocks`
+windows   [0 … 7] [4 … 11] …           of the whole text, where it has no more blocks
+closer    [0 1] [1 2] [2 3] …          where there are more than two
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _ORDERS = (
         "orders_a_model",
         "prompt_injection",
         0.82,
-        rf"(?:^|[^a-z])(?:ai|llm|chatbots?|medical chatbots|assistant|chatgpt|copilot|agents?|model|bot|triage agents?|ai models?)\s*[:,)\]]+…\b(?:ignore|forget|"
+        r"(?:^|[^a-z])(?:ai|llm|chatbots?|medical chatbots|assistant|chatgpt|copilot|agents?|model|bot|triage agents?|ai models?)\s*[:,)\]]+…\b(?:ignore|forget|"
         r"disregard|override|stop|send|reply|recommend|delete|transfer|say|tell|rate|forward|print|run|close|upload|book|approve|do not|don t|you must|your "
         r"developers)\b|\b(?:the (?:ai |language )?)(?:assistant|model|agent|chatbot|ai) (?:must|should|has to|is required to|shall)\b…\b(?:print|send|call|"
         r"reveal|open|delete|forward|ignore|recommend|rate|hide|transfer|execute|run|upload|tell|say)\b|"
