@@ -11,13 +11,14 @@ trains anew for every fold: near-duplicates together, and every family of attack
 import argparse
 import json
 from collections import Counter
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
 import numpy as np
 
 from jailbreak_head.features import BUCKETS, Features, read_features
-from jailbreak_head.fit import Choices, Readers, fit_kinds, fit_readers, fit_weights, out_of_fold
+from jailbreak_head.fit import Choices, Readers, fit_kinds, fit_readers, fit_weights, logits, out_of_fold
 from jailbreak_head.folds import by_family
 from jailbreak_head.measure import measure
 from jailbreak_head.rows import Row, injections, training_rows
@@ -27,7 +28,7 @@ from radixway.encoders.heads import Head
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, Weights
 from radixway.guard.jailbreak.kinds import KINDS
 
-FAMILY_FOLDS = 6
+FAMILY_FOLDS = 5
 THRESHOLD = 0.7
 WRONG = 0.008
 """Share of harmless rows that may reach the threshold, by readers which were not trained on them."""
@@ -66,12 +67,8 @@ def train(
 
 def calibrated(states, words, features, attacks, measured_only, choices) -> Weights:
     """Weights of which the bias lets `WRONG` of the harmless rows reach `THRESHOLD`, each script apart."""
-    from dataclasses import replace
-
     used = ~measured_only
     weights = fit_weights(states[used], words[used], _only(features, used), attacks[used], choices)
-    from jailbreak_head.fit import logits
-
     found = logits(weights, states, words, features)
     aim = log(THRESHOLD / (1 - THRESHOLD))
     is_han = features.han >= 1
@@ -113,8 +110,6 @@ def to_head(readers: Readers, weights: Weights, kinds, encoder: Encoder, rows: l
 
 
 def _only(features: Features, used: np.ndarray) -> Features:
-    from dataclasses import replace
-
     return replace(features, han=features.han[used], evidence=features.evidence[used])
 
 

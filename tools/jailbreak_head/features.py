@@ -18,6 +18,8 @@ from radixway.guard.jailbreak.finding import find
 from radixway.guard.jailbreak.head import HAN_ALONE
 
 BUCKETS = 1 << 15
+CLOSER_TAKEN = 3
+"""Of the closer looks at a harmless text one in so many is trained on: they overlap, and are many."""
 COVERED = 0.6
 """Share of an attack, or of a part, that must lie in the other for the part to count as an attack."""
 
@@ -76,7 +78,7 @@ def read_features(rows: Sequence[Row], encoder: Encoder, cache: Path) -> Feature
 
 def _label(row: Row, blocks: Blocks, begin: int, end: int, is_closer: bool) -> int:
     if not row.is_attack:
-        return 0
+        return -1 if is_closer and begin % CLOSER_TAKEN else 0
     if row.end is None:
         return -1 if is_closer else 1
     first, last = int(blocks.spans[begin, 0]), int(blocks.spans[end - 1, 1])

@@ -64,7 +64,7 @@ def fit_readers(features: Features, rows: Sequence[Row], used: Mask, choices: Ch
         features.part_labels[chosen] == 1,
         weights,
         strength=choices.states_strength,
-        iterations=60,
+        iterations=40,
     )
     states = scaled / spread
     passages = np.flatnonzero(used[features.passage_rows])
@@ -75,7 +75,7 @@ def fit_readers(features: Features, rows: Sequence[Row], used: Mask, choices: Ch
         attacks,
         np.ones(len(passages), np.float32),
         strength=choices.words_strength,
-        iterations=40,
+        iterations=30,
     )
     return Readers(states, bias - float(mean @ states), ngrams, ngrams_bias, rarity, choices.closer_bias)
 

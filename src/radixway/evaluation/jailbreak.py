@@ -14,7 +14,8 @@ from radixway.guard.jailbreak import ShippedJudge
 from radixway.guard.texts import Passage
 
 ROWS = Path(radixway.bundled.__file__).parent / "evaluation" / "jailbreak.jsonl"
-"""Attacks and harmless texts in English and Chinese, written for this project; none was trained on."""
+"""The red team's texts (tests/data/guard): every disguise, with harmless twins. No head was trained on them,
+but wordings were made to know some."""
 
 Judged = Literal["user", "tool", "document"]
 _ATTACKS = frozenset({"1", "true", "attack", "jailbreak", "injection", "indirect_injection", "unsafe"})

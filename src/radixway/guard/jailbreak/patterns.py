@@ -136,7 +136,7 @@ _ABOUT = (
     r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|means?|meant|example|"
     r"detect|classif|prevent|defen[dcs]|mitigat|protect|research|paper|article|blog|lecture|phrase|sentence|"
     r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attack(?:s|ers?)?|"
-    r"translate|spam|prompt injections?|jailbreak(?:s|ing)?|red team|owasp|regex|filter that|unit test|test case)\b"
+    r"translate|spam|prompt injections?|jailbreak(?:s|ing)?|red team|owasp|regex|unit test|test case)\b"
     r"|什么意思|攻击|怎么防|防止|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
 )
 

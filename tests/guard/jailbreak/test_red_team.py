@@ -1,0 +1,46 @@
+"""Every text of the red team's file, judged as its speaker said it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from radixway.encoders import EncoderService
+from radixway.guard.jailbreak import open_judge
+from radixway.guard.texts import Passage
+
+ROWS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "data/guard/red_team.jsonl").read_text("utf-8").splitlines()
+]
+MISSED: frozenset[str] = frozenset()
+"""Attacks that are not found yet; docs/guard.md says what they have in common."""
+
+
+def passages_of(row):
+    if "text" in row:
+        return [Passage(row["text"], row["speaker"], ("messages", 0, "content"))]
+    turns = enumerate(row["turns"])
+    return [Passage(turn["content"], turn["role"], ("messages", at, "content")) for at, turn in turns]
+
+
+@pytest.fixture(scope="module")
+def judge_all(one_encoder):
+    async def judge():
+        service = EncoderService(lambda: one_encoder)
+        judge = open_judge(service)
+        try:
+            return {
+                row["id"]: max(attack.risk for attack in await judge.judge_passages(passages_of(row)))
+                for row in ROWS
+            }
+        finally:
+            await service.aclose()
+
+    return judge
+
+
+async def test_every_row_is_judged_as_it_should_be(judge_all):
+    risks = await judge_all()
+    wrong = {row["id"] for row in ROWS if (risks[row["id"]] >= 0.7) != row["attack"]}
+    assert wrong == MISSED
