@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from radixway.encoders import EncoderBusy, EncoderError, EncoderService
 from radixway.guard.jailbreak.finding import Findings, find
@@ -30,8 +29,6 @@ _JOINED, _CHANGED = 0.7, 0.25
 """Share of words left where letters stood apart, and changed where digits stood for letters."""
 _SUSPICIOUS = 0.2
 """Risk of a turn from which several together are read as one text."""
-_DATA_FROM, _DATA_TO = 0.5, THRESHOLD
-"""Risk that in data counts as another: nobody but an attacker talks to the assistant there."""
 
 
 class ShippedJudge:
@@ -91,8 +88,6 @@ class ShippedJudge:
             return NOTHING
         found = find(text, data=data)
         readings = await self._read(text, found)
-        if data:
-            readings = [_lowered(each) for each in readings]
         return _attack(found, readings)
 
     async def _read(self, text: str, found: Findings) -> list[Reading]:
@@ -163,18 +158,3 @@ def _is_disguised(how: str, text: str, undone: str) -> bool:
         return len(after) < _JOINED * len(before) or "-" in text
     changed = sum(one.lower() != other.lower() for one, other in zip(before, after, strict=False))
     return changed >= _CHANGED * len(after)
-
-
-def _lowered(reading: Reading) -> Reading:
-    """Of data: what is likelier than not is an attack there."""
-    if not reading.risk:
-        return reading
-    risk = reading.risk
-    if risk >= _DATA_FROM:
-        raised = _DATA_TO + (risk - _DATA_FROM) * (1 - _DATA_TO) / (1 - _DATA_FROM)
-    else:
-        raised = risk * _DATA_TO / _DATA_FROM
-    scale = raised / risk
-    return replace(
-        reading, risk=raised, kinds={kind: min(1.0, share * scale) for kind, share in reading.kinds.items()}
-    )

@@ -40,7 +40,7 @@ _ORDERS = (
         r"developers)\b|\b(?:the (?:ai |language )?)(?:assistant|model|agent|chatbot|ai) (?:must|should|has to|is required to|shall)\b…\b(?:print|send|call|"
         r"reveal|open|delete|forward|ignore|recommend|rate|hide|transfer|execute|run|upload|tell|say)\b|"
         r"\b(?:ignore|forget|disregard|override)(?: \w+){0,2} (?:user|human)(?: s)? (?:question|request|task|instructions?|wishes|command)\b|"
-        r"\byou are no longer an? \w+|\b(?:the )?user (?:now says|has (?:agreed|confirmed|consented|approved|authori[sz]ed))\b|#+ ?instructions?\b",
+        r"\byou are no longer an? \w+|\b(?:the )?user (?:now says|has (?:agreed|confirmed|consented|approved|authori[sz]ed))\b|#+ ?(?-i:INSTRUCTIONS?)\b",
         in_data_only=True,
     ),
     Pattern(
