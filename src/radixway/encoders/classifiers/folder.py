@@ -80,8 +80,10 @@ def _look_at(path: Path) -> Found | None:
 
 
 def _architecture(path: Path, name: str) -> str:
-    config = path / "config.json"
-    told = read_object(config).get("model_type") if config.is_file() else None
+    try:
+        told = read_object(path / "config.json").get("model_type")
+    except EncoderError:  # an adapter's directory has none; whoever loads a broken one says what is wrong
+        told = None
     if isinstance(told, str):
         return told
     return next((known for known in ("modernbert", "roberta", "bert") if known in name), "")
