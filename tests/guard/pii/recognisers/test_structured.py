@@ -111,6 +111,11 @@ def test_it_is_found_in_the_forms_that_people_write(text, expected):
         "order 12345678, room 1234567",
         "@decorator\ndef f(): pass  # npm i @scope/name@1.2.3",
         "999.999.999.999",
+        "the 10.0.0.0/8 network, mask 255.255.255.0, localhost 127.0.0.1",
+        "firmware 30.2.11.40, upgraded to 21.22.23.24, SQL Server 15.0.4.2, the 21.22.23.24 release",
+        "numbers such as 123-456-7890 and 555-555-5555",
+        "mixed 1:2:3:4:5:6:7:8, WWN 50:01:43:80:02:a3:1c:7f, 300-200-1000 of 13812345678",
+        "Part number 212-555-0187, 订单号 13800138000",
     ],
 )
 def test_what_only_looks_like_it_is_left_alone(text):

@@ -16,15 +16,18 @@ _LONGEST_V6 = len("0000:0000:0000:0000:0000:ffff:255.255.255.255")
 _FULL_V6_COLONS = 7
 
 _ADDRESS_WORDS = Words(
-    "ip|ipv[46]|ip ?address|address|addresses|server|host|client|ping|subnet|gateway|dns|firewall|router"
-    "|traceroute|ssh|login|from",
-    "地址 服务器 网关 主机",
+    "ip|ipv[46]|ip ?address|address|addresses|host|ping|subnet|gateway|firewall|router|traceroute|ssh",
+    "地址 网关 主机 服务器",
 )
 _VERSION_WORDS = re.compile(
-    r"(?:version|ver|v|release|build|revision|rev|section|chapter|clause|article|§|版本|版|第)[\s.:#=]{0,4}$",
+    r"(?:(?<![A-Za-z])(?:version|ver|v|release|build|revision|rev|section|chapter|clause|article|firmware|oid"
+    r"|driver|kernel|software|app|sdk|package|plugin|patch|update|upgraded? to|chrome|firefox|safari|edge"
+    r"|android|ios|macos|windows|java|net|python)|§|版本|版|第)[\s.:#=/]{0,4}$",
     re.IGNORECASE,
 )
-_VERSION_WINDOW = 16
+_VERSION_AFTER = re.compile(r" (?:release|build|version|update|firmware)(?![a-z])|版本?", re.IGNORECASE)
+_VERSION_WINDOW = 20
+_NETWORK = re.compile(r"/([0-9]{1,2})(?![0-9])")
 _SMALL = 20
 
 
@@ -46,22 +49,40 @@ def _find_v4(reading: Reading) -> Iterator[PersonalData]:
             address = IPv4Address(match[0])
         except AddressValueError:
             continue
-        if touches_letter(text, begin, end) or _is_version(text, begin):
+        if touches_letter(text, begin, end) or _is_version(text, begin, end):
             continue
-        yield PersonalData(
-            "IP_ADDRESS", begin, end, _confidence(address, _ADDRESS_WORDS.near(text, begin, end))
-        )
+        beside = _ADDRESS_WORDS.near(text, begin, end)
+        if _is_network(text, address, end):
+            yield PersonalData("IP_ADDRESS", begin, end, 0.5 if beside else 0.3)
+        else:
+            yield PersonalData("IP_ADDRESS", begin, end, _confidence(address, beside))
+
+
+def _is_network(text: str, address: IPv4Address, end: int) -> bool:
+    """Whether a prefix follows that leaves nothing for a machine: `10.0.0.0/8`."""
+    prefix = _NETWORK.match(text, end)
+    bits = address.max_prefixlen
+    return (
+        prefix is not None and int(prefix[1]) < bits and not int(address) & (1 << (bits - int(prefix[1]))) - 1
+    )
 
 
 def _confidence(address: IPv4Address, beside: bool) -> float:
-    if address.is_unspecified or address.is_loopback or address.packed[0] == 255:
+    if _names_no_machine(address):
         return 0.5 if beside else 0.3
-    if max(address.packed) < _SMALL:
+    if max(address.packed) < _SMALL and not address.is_private:
         return 0.85 if beside else 0.5
     return 0.97 if beside else 0.9
 
 
-def _is_version(text: str, begin: int) -> bool:
+def _names_no_machine(address: IPv4Address) -> bool:
+    special = address.is_unspecified or address.is_loopback or address.is_multicast
+    return special or address.packed[0] in (0, 255)
+
+
+def _is_version(text: str, begin: int, end: int) -> bool:
+    if _VERSION_AFTER.match(text, end):
+        return True
     return _VERSION_WORDS.search(text, max(0, begin - _VERSION_WINDOW), begin) is not None
 
 
@@ -90,10 +111,12 @@ def _v6_span(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _confidence_v6(address: IPv6Address, written: str, beside: bool) -> float:
-    """`a::b` is C++ as well, and `1::2` a slice."""
+    """`a::b` is C++ as well, `1::2` a slice, `1:2:3:4:5:6:7:8` a ratio."""
     if address.is_unspecified or address.is_loopback:
         return 0.5 if beside else 0.3
-    telling = written.count(":") == _FULL_V6_COLONS or (len(written) >= 8 and any(map(str.isdigit, written)))
+    groups = written.split(":")
+    full = len(groups) > _FULL_V6_COLONS and max(map(len, groups)) > len("ff")
+    telling = full or ("::" in written and len(written) >= 8 and any(map(str.isdigit, written)))
     if telling:
         return 0.97 if beside else 0.9
     return 0.85 if beside else 0.5

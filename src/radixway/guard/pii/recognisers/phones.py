@@ -29,6 +29,8 @@ _EXTENSION = re.compile(
 )
 
 _NUMBER = re.compile(r"[0-9]+")
+_CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
+_CHINESE_WINDOW = 200
 _TRUNK = re.compile(r"\(0\)")
 _DATE = re.compile(r"[0-9]{4}([.\-/])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([.\-/])[0-9]{1,2}\2[0-9]{2,4}")
 
@@ -44,9 +46,12 @@ _PLACE_WORDS = Words("office|desk|home|work|direct|mobile|cell|fax", before=12, 
 _OTHER_NUMBER = re.compile(
     r"(?<![a-z])(?:order|invoice|account|acct|routing|ref|reference|ticket|tracking|case|card|isbn|issn|id|zip|code"
     r"|serial|model|part|ssn|license|version|page|room|flight|vin|password|pin)"
-    r"(?: (?:number|no|num|is|code)\b\.?){0,3}[ :#.]{0,4}$",
+    r"(?: (?:number|no|num|is|code)\b\.?){0,3}[ :#.]{0,4}$"
+    r"|(?:订单|单号|编号|序列号|运单|快递|流水)(?:号码?|是|为|[ :]){0,3}$",
 )
 _OTHER_WINDOW = 30
+_SURELY_DIALLED = 0.95
+_PLACEHOLDERS = frozenset(["1234567890", "0123456789", "5551234567"])
 
 _CURRENCIES = ("$", "€", "£", "¥")
 _AREA_DIGITS = 3
@@ -67,7 +72,7 @@ def find_phones(reading: Reading) -> Iterator[PersonalData]:
     text = reading.text
     for cluster in reading.clusters(_SHORTEST):
         for begin, end, confidence in _forms(text, cluster):
-            if follows_letter(text, begin):
+            if follows_letter(text, begin) or _is_another_number(text, begin, end, confidence):
                 confidence = min(confidence, 0.5)
             extension = _EXTENSION.match(text, end)
             yield PersonalData("PHONE_NUMBER", begin, extension.end() if extension else end, confidence)
@@ -82,6 +87,16 @@ def _forms(text: str, cluster: Sequence[Span]) -> list[_Found]:
     if any(begin <= first and last <= end for begin, end, _ in known):
         return known
     return [*known, *_national(text, first, last)]
+
+
+def _is_another_number(text: str, begin: int, end: int, confidence: float) -> bool:
+    """Whether it is called something else, or stands for any number."""
+    if confidence <= _SURELY_DIALLED:
+        digits = _digits(text[begin:end])
+        if digits in _PLACEHOLDERS or len(set(digits)) == 1:
+            return True
+    before = text[max(0, begin - _OTHER_WINDOW) : begin].lower()
+    return confidence < _SURELY_DIALLED and _OTHER_NUMBER.search(before) is not None
 
 
 def _of_known_form(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
@@ -129,18 +144,25 @@ def _north_american(text: str, begin: int, begins: bool) -> Iterator[_Found]:
     elif _is_valid(match[0].removeprefix("00"), "US"):
         confidence = 0.75 if spaced else 0.9
     else:
-        confidence = 0.5 if spaced else 0.75
+        confidence = 0.75 if match[1] is None else 0.5
     yield *match.span(), confidence
 
 
 def _chinese(text: str, begin: int) -> Iterator[_Found]:
     mobile = _CHINESE_MOBILE.match(text, begin)
     if mobile and _is_valid(mobile[0], "CN"):
-        yield *mobile.span(), 0.97 if _PHONE_WORDS.near(text, *mobile.span()) else 0.85
+        beside = _PHONE_WORDS.near(text, *mobile.span())
+        yield *mobile.span(), 0.97 if beside else 0.85 if mobile[1] or _is_in_chinese(text, begin) else 0.6
     landline = _CHINESE_LANDLINE.match(text, begin)
     if landline and _is_valid(landline[0], "CN"):
         beside = _PHONE_WORDS.near(text, *landline.span())
         yield *landline.span(), 0.95 if beside else 0.4 if landline[1] == "" else 0.75
+
+
+def _is_in_chinese(text: str, begin: int) -> bool:
+    return (
+        _CHINESE_CHARACTER.search(text, max(0, begin - _CHINESE_WINDOW), begin + _CHINESE_WINDOW) is not None
+    )
 
 
 def _national(text: str, begin: int, cluster_end: int) -> Iterator[_Found]:
@@ -149,8 +171,6 @@ def _national(text: str, begin: int, cluster_end: int) -> Iterator[_Found]:
         return
     end = match.end()
     if end < cluster_end or not _looks_dialled(match[0]) or text[end : end + 1] == "%":
-        return
-    if _OTHER_NUMBER.search(text[max(0, begin - _OTHER_WINDOW) : begin].lower()):
         return
     ungrouped = match[0].isdigit()
     if _is_beside(text, begin, end):
