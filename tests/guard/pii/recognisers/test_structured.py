@@ -84,6 +84,7 @@ def test_full_width_digits_and_other_hyphens_and_spaces_hide_nothing(type_, sour
         ("call (415) 555-2671 x12", [("PHONE_NUMBER", "(415) 555-2671 x12")]),
         ("+46 (0)8 928 571 38", [("PHONE_NUMBER", "+46 (0)8 928 571 38")]),
         ("They're not answering at 78 651 450", [("PHONE_NUMBER", "78 651 450")]),
+        ("客服400-820-8820", [("PHONE_NUMBER", "400-820-8820")]),
         ("手机号：138 0013 8000", [("PHONE_NUMBER", "138 0013 8000")]),
         ("我的邮箱是test@qq.com。", [("EMAIL_ADDRESS", "test@qq.com")]),
         ("电话010-62345678", [("PHONE_NUMBER", "010-62345678")]),

@@ -23,6 +23,7 @@ _CHINESE_LANDLINE = re.compile(
     r"(?:86\)?[ \-]?)?(?:\(0[1-9][0-9]{1,2}\) ?|0[1-9][0-9]{1,2}([ \-]?))[2-9][0-9]{2,3}[ \-]?[0-9]{4}"
     r"(?![0-9])"
 )
+_CHINESE_SERVICE = re.compile(r"[48]00(-)[0-9]{3,4}\1[0-9]{3,4}(?![0-9])(?!-[0-9])")
 _NATIONAL = re.compile(rf"(?:\([0-9]{{1,4}}\)[ .\-/]{{0,2}})?{_GROUPS}")
 _EXTENSION = re.compile(
     r"(?:[ ,]{0,2}(?:x|ext\.?|extension|转|分机)[ :.]?|#)[0-9]{1,6}(?![0-9])", re.IGNORECASE
@@ -105,7 +106,7 @@ def _of_known_form(text: str, cluster: Sequence[Span]) -> Iterator[_Found]:
             continue
         if end - begin == _AREA_DIGITS or text[begin:end] == "1":
             yield from _north_american(text, _opened(text, begin), begins=begin == cluster[0][0])
-        if text[begin] in "018":
+        if text[begin] in "0148":
             yield from _chinese(text, _opened(text, begin))
 
 
@@ -153,6 +154,9 @@ def _chinese(text: str, begin: int) -> Iterator[_Found]:
     if mobile and _is_valid(mobile[0], "CN"):
         beside = _PHONE_WORDS.near(text, *mobile.span())
         yield *mobile.span(), 0.97 if beside else 0.85 if mobile[1] or _is_in_chinese(text, begin) else 0.6
+    service = _CHINESE_SERVICE.match(text, begin)
+    if service and (_PHONE_WORDS.near(text, *service.span()) or _is_in_chinese(text, begin)):
+        yield *service.span(), 0.85
     landline = _CHINESE_LANDLINE.match(text, begin)
     if landline and _is_valid(landline[0], "CN"):
         beside = _PHONE_WORDS.near(text, *landline.span())
