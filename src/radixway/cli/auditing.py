@@ -46,6 +46,8 @@ def verify(
         verdict = check(directory, seal, wanted)
     except OSError as error:
         fail(f"{directory} cannot be read: {error.strerror or error}")
+    if verdict.holds and not verdict.entries:
+        fail(f"{directory} holds no audit log")
     if as_json:
         _print_json(_told(verdict))
     else:

@@ -81,6 +81,7 @@ async def test_the_configured_log_and_key_are_taken_where_none_are_named(tmp_pat
     ("args", "says"),
     [
         (("verify", "/nowhere"), "cannot be read"),
+        (("verify", "."), "holds no audit log"),
         (("verify", ".", "--expect", "7"), "SEQ:HASH"),
         (("show", ".", "--user", "alice"), "--tenant"),
     ],

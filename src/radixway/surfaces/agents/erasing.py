@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import CannotErase, Subject
 from radixway.surfaces.agents.errors import ArchiveBroken
 from radixway.surfaces.agents.keeper import MOST_USERS, SessionKeeper, users_of
-from radixway.trajectories import forget_paths
+from radixway.trajectories import Hold, forget_paths
 from radixway.trajectories.sessions import Session
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is still to be done of a session that nobody finds any more."""
+
+    session: Session
+    holds: list[Hold]
+    in_file: bool = True
 
 
 class ErasableSessions:
@@ -21,22 +32,29 @@ class ErasableSessions:
 
     def __init__(self, keeper: SessionKeeper) -> None:
         self._keeper = keeper
+        self._left: list[_Left] = []
 
     async def erase(self, subject: Subject) -> int:
         """See `Erasable`: how many sessions. What is under way ends as it would, and is not kept."""
-        keeper, store = self._keeper, self._keeper.book.store
+        keeper = self._keeper
         meant = [session for session in keeper.book if _is_meant(session, subject)]
-        held = 0
+        for session in meant:
+            holds = [call.hold for call in session.calls.values() if call.hold is not None]
+            holds += [turn.hold for turn in session.turns]
+            self._left.append(_Left(session, holds))
+            keeper.book.remove(session)
         try:
-            for session in meant:
-                ends = [call.hold.node for call in session.calls.values() if call.hold is not None]
-                await keeper.delete(session)
-                held += forget_paths(dict.fromkeys(ends, store))
-            await keeper.scrub()
+            for left in self._left:
+                if left.in_file:
+                    await keeper.delete_from_file(left.session.id, scrub=True)
+                    left.in_file = False
         except ArchiveBroken as error:
             raise CannotErase(str(error)) from None
-        if held:
-            raise CannotErase(f"calls that are under way go on from {held} of its records")
+        for left in [left for left in self._left if not left.session.turns]:
+            forget_paths({hold.node: keeper.book.store for hold in left.holds})
+            self._left.remove(left)
+        if self._left:
+            raise CannotErase(f"calls of {len(self._left)} sessions are under way")
         return len(meant)
 
 

@@ -301,14 +301,18 @@ class SessionKeeper:
     async def delete(self, session: Session) -> None:
         """Forget a session, its file's part too. Calls under way end as they would, and are not kept."""
         self.book.remove(session)
-        archive = self._archive
-        if archive is not None:
-            await self._in_archive(lambda: archive.delete(session.id))
+        await self.delete_from_file(session.id)
 
-    async def scrub(self) -> None:
-        """Leave nothing of deleted sessions in the file. Raises ArchiveBroken."""
+    async def delete_from_file(self, session_id: str, *, scrub: bool = False) -> None:
+        """Forget what the file has of a session; with `scrub` nothing of it can be read there any more.
+
+        Raises ArchiveBroken.
+        """
         archive = self._archive
-        if archive is not None:
+        if archive is None:
+            return
+        await self._in_archive(lambda: archive.delete(session_id))
+        if scrub:
             await self._in_archive(archive.scrub)
 
     async def write(self, session: Session) -> None:
