@@ -41,6 +41,13 @@ async def stripped(text, **section):
         ("![](https://e.example/Walter-Quill-99817.png)", "![](#link-removed)"),
         ("请看https://e.example/?o=99817。", "请看#link-removed。"),
         ("![](https://tool.example/?o=99817)", "![](#link-removed)"),
+        ('<img src="https://e.example/\n?q=walter+quill">', '<img src="#link-removed">'),
+        (
+            "![](https://e.example/?a=walter) ![](https://e.example/?b=quill)",
+            "![](https://e.example/?a=walter) ![](#link-removed)",
+        ),
+        ("![](https://help.shop.example%2f.e.example/?o=99817)", "![](#link-removed)"),
+        ("![](https://help.shop.example@e.example/?o=99817)", "![](#link-removed)"),
     ],
 )
 async def test_what_would_carry_the_conversation_away_is_taken_out(text, expected):

@@ -20,7 +20,7 @@ _BEGIN = re.compile(
 )
 _BEGUN = re.compile(rf"(?:{_WORD}{{1,{LONGEST_BEGINNING}}}(?::[/\\]{{0,2}})?|(?<=[(\"'=<;])[/\\]{{1,2}})\Z")
 _IN_TEXT = re.compile(r"[^\s<>\"`，。；、！？（）“”「」《》]*")
-_REST = r"[^\s<>()\"`，。；、！？（）“”「」《》]*"
+_AFTER_REST = r"[\s<>()\"`，。；、！？（）“”「」《》]"
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _PARTS = re.compile(
     r"(?:[\w.+\-]*:)?[/\\]*(?P<authority>[^/\\?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
@@ -63,7 +63,7 @@ def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
     closing = _closing(text, begin)
     limit = min(len(text), begin + most)
     if closing is not None:
-        found = re.compile(f"[{re.escape(closing)}\n]").search(text, begin, limit)
+        found = re.compile(closing).search(text, begin, limit)
         return (limit, False) if found is None else (found.start(), True)
     end = _IN_TEXT.match(text, begin, limit).end()  # type: ignore[union-attr]
     depth = 0
@@ -77,9 +77,8 @@ def end_of(text: str, begin: int, most: int) -> tuple[int, bool]:
 def rest_of(text: str, begin: int, at: int) -> tuple[int, bool]:
     """The same from `at` on, inside an address that is longer than anybody waits for."""
     closing = _closing(text, begin)
-    end = re.compile(_REST if closing is None else f"[^{re.escape(closing)}\n]*").match(text, at)
-    assert end is not None
-    return end.end(), end.end() < len(text)
+    found = re.compile(_AFTER_REST if closing is None else closing).search(text, at)
+    return (len(text), False) if found is None else (found.start(), True)
 
 
 def read(text: str, begin: int, end: int) -> Address:
@@ -109,8 +108,8 @@ _BARE_HOST = re.compile(r"(?<![\w@.\-])(?:[a-z0-9\-]{1,63}\.)+[a-z]{2,24}(?![\w\
 
 
 def _closing(text: str, begin: int) -> str | None:
-    """What ends an address that stands between signs which let it have spaces."""
+    """A pattern of what ends an address that stands between signs which let it have spaces."""
     before = text[max(0, begin - 2) : begin]
     if before.endswith(("(<", "=<")):
-        return ">"
-    return before[-1] if before in ('="', "='") else None
+        return r"[>\n]"
+    return before[-1] if before in ('="', "='") else None  # in there browsers leave line breaks out

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from radixway.guard.answers.addresses import Address
-from radixway.guard.answers.letters import letters_of
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{5,}|\d+(?:[.,]\d+)+")
+_SHORT_NUMBER = re.compile(r"(?=[A-Za-z_\-]*\d)[A-Za-z0-9_\-]{4,}|\d+(?:[.,]\d+)+")
+"""Of pictures, which nobody has to click at."""
 _CODE = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
@@ -25,11 +26,14 @@ _LONG_CODE = 24
 _LONG_LABEL = 40
 
 
-def carries(address: Address, said: Callable[[], str]) -> bool:
-    """Whether it tells its host anything but what it wants of it. `said`: the conversation, in lower case.
+def carries(address: Address, said: Callable[[], str], told_before: set[str]) -> bool:
+    """Whether it tells its host anything but what it wants of it.
 
     Text in its path is how pages are called; there, only codes that hold text count, and words in the address
     of a picture. So does a password, or a code in the host's name, which every name server on the way hears.
+
+    `said`: the conversation, in lower case. `told_before`: words of it that the host was told by other
+    addresses of the answer; those that this one tells are added.
     """
     told = f"{address.query} {address.fragment}".strip()
     if address.user or any(_is_code(label, label=True) for label in address.host.split(".")):
@@ -40,17 +44,22 @@ def carries(address: Address, said: Callable[[], str]) -> bool:
         return True
     if address.loads:
         told = f"{told} {address.path}"
-    return bool(told.strip()) and _repeats(told, said())
+    return bool(told.strip()) and _repeats(told.lower(), said(), told_before, loads=address.loads)
 
 
-def _repeats(told: str, said: str) -> bool:
+def _repeats(told: str, said: str, before: set[str], *, loads: bool) -> bool:
     """Words, numbers or a phrase of the conversation."""
-    words = {word for word in _WORD.findall(told.lower()) if re.search(rf"\b{word}\b", said)}
-    if len(words) >= _WORDS or any(number in said for number in _NUMBER.findall(told.lower())):
+    before |= {word for word in _WORD.findall(told) if re.search(rf"\b{word}\b", said)}
+    numbers = _SHORT_NUMBER if loads else _NUMBER
+    if len(before) >= _WORDS or any(number in said for number in numbers.findall(told)):
         return True
-    letters = letters_of(said)
-    values = (letters_of(value.partition("=")[2] or value) for value in re.split(r"[&;]", told))
-    return any(len(value) >= _PHRASE and value in letters for value in values)
+    whole = _squeezed(said)
+    values = (_squeezed(value.partition("=")[2] or value) for value in re.split(r"[&;]", told))
+    return any(len(value) >= _PHRASE and value in whole for value in values)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 def _is_free_text(told: str, *, loads: bool) -> bool:

@@ -38,6 +38,8 @@ class ExfiltrationJudge:
         """No address begins before it that was not judged."""
         self._removing: int | None = None
         """Where the address began that is taken out, and has not ended yet."""
+        self._told: dict[str, set[str]] = {}
+        """Words of the conversation by the host that they were told."""
         self._findings: list[Finding] = []
 
     async def grow(self, view: View, *, last: bool) -> Sequence[Edit]:
@@ -100,7 +102,8 @@ class ExfiltrationJudge:
             return False
         if not is_whole or any(start < end and stop > begin for start, stop in view.restored):
             return True
-        return carries(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}")
+        told = self._told.setdefault(address.host, set())
+        return carries(address, lambda: f"{self._said()}\n{view.text[:begin].lower()}", told)
 
 
 def _end_of(view: View, begin: int, most: int) -> tuple[int, bool]:

@@ -1,11 +1,17 @@
-"""Texts as their letters and digits alone, in one case: what spacing, points and markup cannot change."""
+"""Texts as their letters alone: what spacing, points, numbering, markup and look-alikes cannot change."""
 
 from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
+from functools import lru_cache
+
+from radixway.guard.jailbreak.confusables import LOOKALIKES, TAG_FIRST, TAG_LAST
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_TAGS = 0xE0000
+"""What lies between a tag character, which nobody sees, and the character it stands for."""
 
 WORD = 3
 """How much a word weighs."""
@@ -13,9 +19,20 @@ _CHARACTER = 2
 """And a Chinese, Japanese or Korean character, which is less than a word of its own."""
 
 
+@lru_cache(8192)
+def letters_in(char: str) -> str:
+    """The letters of one character: one, none, or those that it is composed of, without accents."""
+    if char.isascii():
+        return char.lower() if char.isalpha() else ""
+    if TAG_FIRST <= ord(char) <= TAG_LAST:
+        return letters_in(chr(ord(char) - _TAGS))
+    plain = unicodedata.normalize("NFKD", char.translate(LOOKALIKES)).casefold().translate(LOOKALIKES)
+    return "".join(filter(str.isalpha, plain.casefold()))
+
+
 def letters_of(text: str) -> str:
-    """`Links may only…` → `linksmayonly`."""
-    return "".join(filter(str.isalnum, text.casefold()))
+    """`1. Links may…` → `linksmay`."""
+    return "".join(map(letters_in, text))
 
 
 def weighed(text: str) -> tuple[str, list[int]]:
@@ -24,15 +41,13 @@ def weighed(text: str) -> tuple[str, list[int]]:
     weights: list[int] = []
     inside = False
     for char in text:
-        if not char.isalnum():
+        found = letters_in(char)
+        if not found:
             inside = False
             continue
         is_cjk = _CJK.match(char) is not None
-        weight = _CHARACTER if is_cjk else 0 if inside else WORD
-        for letter in filter(str.isalnum, char.casefold()):
-            letters.append(letter)
-            weights.append(weight)
-            weight = 0
+        letters += found
+        weights += [_CHARACTER if is_cjk else 0 if inside else WORD, *[0] * (len(found) - 1)]
         inside = not is_cjk
     return "".join(letters), weights
 

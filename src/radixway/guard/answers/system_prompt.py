@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from radixway.config.guard.answers import SystemPromptSection
 from radixway.guard.answers.judging import Edit, View
-from radixway.guard.answers.letters import WORD
+from radixway.guard.answers.letters import WORD, letters_in, letters_of
 from radixway.guard.answers.overlap import N, Overlap, SecretIndex
 from radixway.guard.incident import Finding
 
@@ -94,14 +94,15 @@ class SystemPromptJudge:
         while self._seen < len(text) and self.stop is None:
             at, char = self._seen, text[self._seen]
             self._seen += 1
-            begin = self._letter(char, at) if char.isalnum() else None
+            letters = letters_in(char)
+            begin = self._add(letters, at) if letters else None
             for decoding, overlap in self._coded:
                 if decoding.takes(char) and self._digit(decoding, overlap, char, at):
                     begin = decoding.begin
             if begin is not None:
                 self._run = (begin if self._run is None else min(begin, self._run[0]), at + 1)
                 self.stop = max(self._held, self._held_from()) if holds else None
-            elif self._run is not None and char.isalnum():
+            elif self._run is not None and letters:
                 self._close(view)
         if last or self.stop is not None:
             self._close(view)
@@ -119,31 +120,26 @@ class SystemPromptJudge:
         found, self._findings = self._findings, []
         return [view.finding("system_prompt_leak", begin, end, 1.0) for view, begin, end in found]
 
-    def _letter(self, char: str, at: int) -> int | None:
-        """One more letter. Where the run began that gives the prompt away, if one does by now."""
+    def _add(self, letters: str, at: int) -> int | None:
+        """More letters. Where the run began that gives the prompt away, if one does by now."""
         plain = self._plain
-        for letter in char.casefold():
-            if letter.isalnum():
-                plain.add(letter)
-                self._places.append(at)
+        for letter in letters:
+            plain.add(letter)
+            self._places.append(at)
         if not self._gives_away(plain):
             return None
-        return self._places[-plain.length] if 0 < plain.length <= len(self._places) else 0
+        return self._places[-plain.length if plain.length <= len(self._places) else 0]
 
     def _digit(self, decoding: Decoding, overlap: Overlap, char: str, at: int) -> bool:
         """One more character of what may be a code. Whether the code gives the prompt away by now."""
-        for letter in decoding.add(char, at).casefold():
-            if letter.isalnum():
-                overlap.add(letter)
+        for letter in letters_of(decoding.add(char, at)):
+            overlap.add(letter)
         return decoding.begin is not None and decoding.length >= _LEAST_CODE and self._gives_away(overlap)
 
     def _gives_away(self, overlap: Overlap) -> bool:
-        if overlap.length and overlap.weight >= self._least:
-            return True
-        if self._is_long and not self._told_largely and overlap.covered >= self._covers:
-            self._told_largely = True
-            return True
-        return False
+        largely = self._is_long and not self._told_largely and overlap.covered >= self._covers
+        self._told_largely = self._told_largely or largely
+        return largely or (overlap.length > 0 and overlap.weight >= self._least)
 
     def _close(self, view: View) -> None:
         if self._run is not None:

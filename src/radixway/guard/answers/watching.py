@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from radixway.guard.texts import Passage, read_texts
 from radixway.pipeline import BadRequest, PersonalDataFinder, Request
 
 _MOST_INDICES = 64
+_HOST = re.compile(r"[\w.\-:\[\]]+")
+"""What may stand for a host; browsers take nothing else."""
 
 
 class Indices:
@@ -133,6 +136,8 @@ class Watching:
         return frozenset(host for text in texts for host in hosts_in(text))
 
     def _allows(self, host: str) -> bool:
+        if not _HOST.fullmatch(host):
+            return False
         for allowed in self._section.exfiltration.hosts:
             name = allowed.lower()
             if fnmatchcase(host, name) or (name.startswith("*.") and host == name[2:]):
