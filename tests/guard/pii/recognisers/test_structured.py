@@ -164,6 +164,8 @@ def test_a_finding_counts_characters_of_the_text_that_was_given():
         ("出生于1990年3月7日", [("DATE_TIME", "1990年3月7日")]),
         ("a man aged 34, a 7-year-old girl", [("AGE", "34"), ("AGE", "7")]),
         ("她今年34岁", [("AGE", "34")]),
+        ("我儿子五岁，妈妈六十二岁", [("AGE", "五"), ("AGE", "六十二")]),
+        ("I'm 41, she is thirty-four years old", [("AGE", "41"), ("AGE", "thirty-four")]),
     ],
 )  # fmt: skip
 def test_names_places_and_days_are_found_in_the_forms_that_people_write(text, expected):
@@ -183,6 +185,7 @@ def test_names_places_and_days_are_found_in_the_forms_that_people_write(text, ex
         "look at example, dot products at 3 dot 5 and at home dot dot dot",
         "1 2 3 4 5 6 7 8 9 8 7 6 5 4 3 2 1",
         "3.5 in a ratio of 16:9, at 10.30.2",
+        "she is 34 km away, I am 100% sure, he is 20, 30 or 40 points ahead, 万岁",
         "page 34, aged cheese, turn 90 degrees, average 25",
         "about 2 Great Ways to do it",
     ],

@@ -1,4 +1,4 @@
-"""DATE_TIME and AGE, in the forms that are nothing else."""
+"""DATE_TIME, in the forms that are nothing else."""
 
 from __future__ import annotations
 
@@ -48,15 +48,6 @@ _CHINESE_DATE = re.compile(
 _TIME = _form(rf"(?:{_CLOCK}|1[0-2]|0?[1-9]) ?{_HALF}|{_CLOCK}(?![0-9:])")
 _THEN_TIME = _form(rf"(?:T|,? (?:at )?){_CLOCK}(?: ?{_HALF}|Z)?")
 
-_AGE = r"(1[01][0-9]|[1-9]?[0-9])"
-_AGE_FIRST = _form(
-    rf"{_AGE}(?:[ \-](?:years?|yrs?)[ \-](?:olds?|of age)(?![a-z])| ?(?:y/o|y\.o\.|yo)(?![a-z])| ?周?岁)"
-)
-_AGE_LAST = _form(r"(?:(?<![a-z])aged? ?(?:of |is |was |[:=] ?)?|年龄(?:是|为|:)? ?)$")
-_AGE_LAST_WINDOW = 12
-_TURNED = _form(r"(?<![a-z])turn(?:s|ed|ing)? $")
-_AFTER_TURNED = re.compile(r"[.,;!?\n]|$| (?:years|this|next|last|on|in|today|yesterday)")
-_OLDEST = 119
 _LONGEST_RUN = 4
 
 
@@ -64,7 +55,7 @@ def find_dates(reading: Reading) -> Iterator[PersonalData]:
     """A day with its year 0.85; without one, and a time with am or pm, 0.75; a time of 24 hours 0.5."""
     text = reading.text
     for begin, end in reading.runs:
-        if end - begin > _LONGEST_RUN or follows_letter(text, begin) or _is_within_number(text, begin):
+        if end - begin > _LONGEST_RUN or follows_letter(text, begin) or is_within_number(text, begin):
             continue
         if found := _date(text, begin, text[end : end + 1], end - begin):
             first, last, confidence = found
@@ -94,32 +85,6 @@ def _first(
     return None
 
 
-def _is_within_number(text: str, begin: int) -> bool:
+def is_within_number(text: str, begin: int) -> bool:
+    """Whether digits and a separator stand right before the digits that begin there."""
     return begin > 1 and text[begin - 1] in ".-/:" and text[begin - 2].isdigit()
-
-
-def find_ages(reading: Reading) -> Iterator[PersonalData]:
-    """The number alone, up to 119, from 0.75 by what is said with it."""
-    text = reading.text
-    for begin, end in reading.runs:
-        if (
-            end - begin > len(str(_OLDEST))
-            or int(text[begin:end]) > _OLDEST
-            or _is_within_number(text, begin)
-        ):
-            continue
-        if _AGE_FIRST.match(text, begin) and not follows_letter(text, begin):
-            yield PersonalData("AGE", begin, end, 0.9)
-        elif _is_quantity(text, end):
-            continue
-        elif _AGE_LAST.search(text, max(0, begin - _AGE_LAST_WINDOW), begin):
-            yield PersonalData("AGE", begin, end, 0.85)
-        elif _TURNED.search(text, max(0, begin - _AGE_LAST_WINDOW), begin) and _AFTER_TURNED.match(text, end):
-            yield PersonalData("AGE", begin, end, 0.75)
-
-
-def _is_quantity(text: str, end: int) -> bool:
-    """Whether `text[:end]` ends within a number, or one of percents."""
-    return text[end : end + 1] == "%" or (
-        text[end : end + 1] in (".", ",") and text[end + 1 : end + 2].isdigit()
-    )

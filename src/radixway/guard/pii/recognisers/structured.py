@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from radixway.guard.pii.recognisers.ages import find_ages
 from radixway.guard.pii.recognisers.banking import find_cards, find_ibans
 from radixway.guard.pii.recognisers.chinese import find_cn_ids
-from radixway.guard.pii.recognisers.dates import find_ages, find_dates
+from radixway.guard.pii.recognisers.dates import find_dates
 from radixway.guard.pii.recognisers.domains import find_domains
 from radixway.guard.pii.recognisers.emails import find_emails
 from radixway.guard.pii.recognisers.ip import find_ips
@@ -39,7 +40,7 @@ _FEWEST_DIGITS: tuple[tuple[int, Callable[[Reading], Iterator[PersonalData]]], .
     (0, find_emails),
     (0, find_domains),
     (1, find_dates),
-    (1, find_ages),
+    (0, find_ages),
     (1, find_streets),
     (2, find_ips),
     (2, find_zips),
