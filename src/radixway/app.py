@@ -79,6 +79,7 @@ from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import (
     Dispatch,
+    ErasableWorkers,
     FanOut,
     HttpProbe,
     HttpTokenize,
@@ -283,6 +284,9 @@ class Gateway:
         erasure = Erasure(
             self._erasables(selector),
             PendingErasures(radixway_home() / "erasures"),
+            workers=ErasableWorkers(
+                self.registry, FanOut(transport, config.routing.weights.update_timeout_s)
+            ),
             note=None if self.audit is None else self.audit.log.note,
         )
         reports["erasure"] = erasure.describe

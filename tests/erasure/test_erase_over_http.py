@@ -15,6 +15,7 @@ from radixway.cli import app
 from radixway.guard.audit import Seal, entries, find_pseudonym, verify
 from radixway.guard.incident import Incident
 from running_gateway import RunningGateway, running_gateway
+from scripted_worker import Exchange, scripted_worker
 
 ADMIN = {"authorization": "Bearer the-admins-own-key"}
 KEYS = {"alice": "a-key-of-alice-alone", "bob": "a-key-of-bob-alone"}
@@ -133,6 +134,34 @@ async def test_a_single_request_is_forgotten_with_the_answer_it_left(
         assert told["rooms"]["semantic_cache"] == {"status": "erased", "entries": 1}
         assert told["rooms"]["journals"] == {"status": "erased", "entries": 1}
         assert told["rooms"]["sessions"]["status"] == "cannot_tell"
+
+
+async def test_workers_empty_their_prefix_caches_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    busy = [True]
+
+    async def flush(exchange: Exchange) -> None:
+        assert exchange.path == "/flush_cache"
+        await exchange.reply(400 if busy[0] else 200, b"{}")
+
+    async def has_none(exchange: Exchange) -> None:
+        await exchange.reply(404, b"{}")
+
+    async with (
+        scripted_worker(flush) as worker,
+        scripted_worker(has_none) as other,
+        running_gateway(worker.url, other.url) as gateway,
+    ):
+        subject = {"tenant": "default", "user": "alice"}
+        _, told, _ = await gateway.post("/admin/erase", subject)
+        assert "workers" not in told["rooms"] and not worker.requests
+        status, told, _ = await gateway.post("/admin/erase", subject | {"workers": True})
+        assert status == 207 and told["rooms"]["workers"]["status"] == "pending"
+        busy[0] = False
+        status, told, _ = await gateway.post("/admin/erase", subject | {"workers": True})
+        assert status == 200 and told["rooms"]["workers"] == {"status": "erased", "entries": 1}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ def erase(
     session: Annotated[str | None, typer.Option(help="This session.")] = None,
     request: Annotated[str | None, typer.Option(help="This request, by its id.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything of the tenant.")] = False,
+    workers: Annotated[bool, typer.Option("--workers", help="Empty the workers' prefix caches too.")] = False,
     url: GatewayUrl = GATEWAY,
     key: AdminKey = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as it came.")] = False,
@@ -29,7 +30,7 @@ def erase(
     from radixway.client import Erased, call
 
     asked: dict[str, Any] = {"tenant": tenant, "user": user, "session": session, "request": request}
-    body = {name: value for name, value in asked.items() if value} | {"all": everything}
+    body = {name: value for name, value in asked.items() if value} | {"all": everything, "workers": workers}
     told = finish(call(url, "POST", "/admin/erase", Erased, body, key=key))
     if as_json:
         import msgspec

@@ -65,11 +65,16 @@ class Erasure:
         rooms: Sequence[Erasable],
         kept: PendingErasures,
         *,
+        workers: Erasable | None = None,
         note: Note | None = None,
         retry_s: float = 30.0,
     ) -> None:
-        """`note`: the audit log, where there is one. `retry_s`: how often rooms are asked again."""
-        self._rooms = {room.name: room for room in rooms}
+        """`workers`: what they keep, asked where a subject says so. `note`: the audit log, where there is one.
+        `retry_s`: how often rooms are asked again.
+        """
+        self._always = [room.name for room in rooms]
+        self._workers = [] if workers is None else [workers.name]
+        self._rooms = {room.name: room for room in (*rooms, *([] if workers is None else [workers]))}
         self._kept = kept
         self._note = note or (lambda kind, **fields: None)
         self._retry_s = retry_s
@@ -96,7 +101,9 @@ class Erasure:
     async def erase(self, subject: Subject) -> Erased:
         """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
         erasure, receipt = uuid4().hex, secrets.token_hex(16)
-        self._pending[erasure] = pending = Pending(erasure, subject, list(self._rooms))
+        self._pending[erasure] = pending = Pending(
+            erasure, subject, [*self._always, *(self._workers if subject.workers else ())]
+        )
         await self._keep(pending)  # first: a crash in the middle leaves something to go on with
         rooms = await self._ask(pending)
         await self._keep(pending)

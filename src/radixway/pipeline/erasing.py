@@ -19,10 +19,12 @@ class Subject:
     session: str | None = None
     request: str | None = None
     """A request's id."""
+    workers: bool = False
+    """What workers keep in their prefix caches too: everybody's, for there it is nobody's in particular."""
 
     def given(self) -> dict[str, str]:
         """The fields that are given."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if isinstance(value, str)}
 
 
 class Erasable(Protocol):

@@ -25,6 +25,8 @@ class _Whose(msgspec.Struct, forbid_unknown_fields=True):
     request: _Name | None = None
     all: bool = False
     """The whole tenant is meant: said aloud, for it cannot be taken back."""
+    workers: bool = False
+    """Workers' prefix caches too, which are emptied for it."""
 
 
 _whose = msgspec.json.Decoder(_Whose)
@@ -70,7 +72,7 @@ def erasure_routes(erasure: Erasure, access: AdminAccess) -> APIRouter:
     async def erase(request: Request) -> JSONResponse:
         """Forget whoever it names, in every room; 207 where some are out of reach, and asked again."""
         asked = read_json(_whose, await request.body())
-        subject = Subject(asked.tenant, asked.user, asked.session, asked.request)
+        subject = Subject(asked.tenant, asked.user, asked.session, asked.request, asked.workers)
         if len(subject.given()) == 1 and not asked.all:
             raise BadRequest("say whose: user, session or request; or all: true for the tenant", param="user")
         erased = await erasure.erase(subject)

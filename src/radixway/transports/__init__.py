@@ -2,6 +2,7 @@
 
 from radixway.transports.carrier import Carrier
 from radixway.transports.dispatch import Dispatch
+from radixway.transports.erasing import ErasableWorkers
 from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
 from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
@@ -18,6 +19,7 @@ __all__ = [
     "Call",
     "Carrier",
     "Dispatch",
+    "ErasableWorkers",
     "EventBuffer",
     "FanOut",
     "Follower",
