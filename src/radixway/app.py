@@ -281,12 +281,11 @@ class Gateway:
             reports["tenants"] = tenants.describe
         if self.audit is not None:
             reports["audit"] = self.audit.describe
+        fan_out = FanOut(transport, config.routing.weights.update_timeout_s)
         erasure = Erasure(
             self._erasables(selector),
             PendingErasures(radixway_home() / "erasures"),
-            workers=ErasableWorkers(
-                self.registry, FanOut(transport, config.routing.weights.update_timeout_s)
-            ),
+            workers=ErasableWorkers(self.registry, fan_out),
             note=None if self.audit is None else self.audit.log.note,
         )
         reports["erasure"] = erasure.describe
@@ -299,7 +298,6 @@ class Gateway:
         self._rest.include_router(model_routes(self.registry, reading.model_names, self._gate.tenancy_of))
         self._rest.include_router(worker_routes(self.registry, health, self._gate.workers_access))
         self._rest.include_router(sglang_routes(self.registry, transport))
-        fan_out = FanOut(transport, config.routing.weights.update_timeout_s)
         fleet = Fleet(self.registry, fan_out, weights, in_hand, self.aborted)
         self._rest.include_router(fleet_routes(fleet, access))
         self._rest.include_router(affinity_routes(selector))

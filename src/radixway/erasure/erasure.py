@@ -69,7 +69,7 @@ class Erasure:
         note: Note | None = None,
         retry_s: float = 30.0,
     ) -> None:
-        """`workers`: what they keep, asked where a subject says so. `note`: the audit log, where there is one.
+        """`workers`: asked where a subject says so. `note`: the audit log, where there is one.
         `retry_s`: how often rooms are asked again.
         """
         self._always = [room.name for room in rooms]
