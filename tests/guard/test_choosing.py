@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from guarded import ATTACK, EMAIL, PHONE, chat, guarded, steps
+from radixway.config import ConfigError
 from scripted_worker import scripted_worker
 
 PUBLIC, PRIVATE = {"allow_by_default": False}, {"allow_by_default": True}
@@ -195,6 +198,13 @@ async def test_tenants_have_policies_of_their_own(monkeypatch):
                 headers = {"authorization": f"Bearer {key}-0123456789abcdef"}
                 _, _, told = await gateway.post("/v1/chat/completions", chat(EMAIL), headers=headers)
                 assert told["x-radixway-guard"] == noted
+
+
+async def test_a_tenants_policy_that_is_not_there_is_told_at_the_start(monkeypatch):
+    tenants = {"acme": {"keys": [{"key": "k1-0123456789abcdef"}], "guard": "strict"}}
+    with pytest.raises(ConfigError, match=r"tenants\.acme\.guard: guard\.policies has no 'strict'"):
+        async with guarded(monkeypatch, tenants=tenants):
+            pass
 
 
 async def test_what_a_request_is_about_says_how_strict_the_guard_is(monkeypatch):

@@ -57,7 +57,7 @@ class GuardRoom:
         reading = Reading(tokenizer_of)
         status = config.guard.block.status
         self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
-        self.judging = Judging(self.rules, counts, states)
+        self.judging = Judging(counts, states)
         self.clearing = Clearing(counts, states)
         self.cleared = Cleared(reading, counts, states)
         self.answers = AnswersRoom(config.guard, finder, metrics, _vault, _note, recorder)

@@ -1,13 +1,14 @@
 """The first steps of the road: texts are read beside detection, and attacks end there.
 
-Guard ▸ [encoder's one pass] detect ▸ Judging ▸ [cache, decision] ▸ Clearing ▸ …
-  └ reads, beside detect        └ attacks       └ personal data, now that the model is known (`clearing.py`)
+Guard ▸ detect ▸ Judging ▸ [cache, decision] ▸ Clearing ▸ …
+  └ reads, beside   └ attacks                   └ personal data, now that the model is known (`clearing.py`)
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,12 @@ SURFACES = frozenset(
 )
 PRIVATE = "personal_data"
 """`Request.uncacheable` of requests in which there is some."""
+UNREAD = "guard_failed"
+"""And of those of which nobody knows."""
 _MOST_TOLD = 100
 """Findings that a journal lists."""
 _OURS = (b"x-radixway-guard", b"x-vsr-pii-", b"x-vsr-jailbreak-")
 """Headers of answers that are the gateway's word; a worker's are taken off."""
-UNREAD = "guard_failed"
-"""And of those of which nobody knows."""
 
 
 class Guard:
@@ -72,9 +73,8 @@ class Guard:
         if not book.is_on:
             return await call_next(request)
         texts = await self._reading.read(request)
-        review = Review(
-            self._scan, texts, book.of(policy_of(request), None, None), self._recorder, request.model
-        )
+        rules_of = partial(book.of, policy_of(request))
+        review = Review(self._scan, texts, rules_of, self._recorder, request.model)
         token = of_this_request.set(review)
         try:
             review.begin()
@@ -102,8 +102,7 @@ class Judging:
 
     surfaces = SURFACES
 
-    def __init__(self, rules: Callable[[], Rulebook], counts: Counts, states: ModelStates) -> None:
-        self._rules = rules
+    def __init__(self, counts: Counts, states: ModelStates) -> None:
         self._counts = counts
         self._states = states
 
@@ -112,7 +111,7 @@ class Judging:
         review = of_this_request.get()
         if review is None:
             return await call_next(request)
-        review.rules = self._rules().of(policy_of(request), request.category, request.decision)
+        review.rules = review.rules_of(request.category, request.decision)
         await asyncio.gather(self._find_personal_data(request, review), self._judge(request, review))
         return await call_next(request)
 

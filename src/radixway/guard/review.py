@@ -22,14 +22,18 @@ class Review:
     """A `pipeline.Clearance`. Texts are read in tasks of their own, once however many ask."""
 
     def __init__(
-        self, scan: Scan, texts: Texts, rules: Rules, recorder: Recorder | None, asked: str | None
+        self,
+        scan: Scan,
+        texts: Texts,
+        rules_of: Callable[[str | None, str | None], Rules],
+        recorder: Recorder | None,
+        asked: str | None,
     ) -> None:
-        """`rules`: as far as they are known before the request's category is. `asked`: the model that the
-        client names.
-        """
+        """`rules_of`: a category and a decision, each if known. `asked`: the model that the client names."""
         self.asked = asked
         self.texts = texts
-        self.rules = rules
+        self.rules_of = rules_of
+        self.rules = rules_of(None, None)
         self.found: list[Located] = []
         """Personal data that counts, once it is known."""
         self.hidden: frozenset[str] = frozenset()
