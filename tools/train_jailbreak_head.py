@@ -30,7 +30,7 @@ from radixway.guard.jailbreak.kinds import KINDS
 
 FAMILY_FOLDS = 5
 THRESHOLD = 0.7
-WRONG = 0.008
+WRONG = 0.01
 """Share of harmless rows that may reach the threshold, by readers which were not trained on them."""
 
 
@@ -57,26 +57,34 @@ def train(
     """The readers from all rows but the ones only measured; their weights from readers of other families."""
     folds = by_family(rows, measured_only, FAMILY_FOLDS)
     folds[measured_only] = -1
-    states, words = out_of_fold(features, rows, folds, choices)
-    attacks = np.array([row.is_attack for row in rows])
-    weights = calibrated(states, words, features, attacks, measured_only, choices)
+    said = out_of_fold(features, rows, folds, choices)
+    weights = calibrated(rows, features, said, measured_only, choices)
     readers = fit_readers(features, rows, ~measured_only, choices)
     trained = [row for row, only in zip(rows, measured_only, strict=True) if not only]
     return to_head(readers, weights, fit_kinds(features, rows, readers), encoder, trained)
 
 
-def calibrated(states, words, features, attacks, measured_only, choices) -> Weights:
-    """Weights of which the bias lets `WRONG` of the harmless rows reach `THRESHOLD`, each script apart."""
-    used = ~measured_only
+def calibrated(
+    rows: list[Row],
+    features: Features,
+    said: tuple[np.ndarray, np.ndarray],
+    measured_only: np.ndarray,
+    choices: Choices,
+) -> Weights:
+    """Weights whose bias lets `WRONG` of what people ask reach `THRESHOLD`, in each script.
+
+    `said`: see `out_of_fold`.
+    """
+    states, words = said
+    attacks, used = np.array([row.is_attack for row in rows]), ~measured_only
     weights = fit_weights(states[used], words[used], _only(features, used), attacks[used], choices)
     found = logits(weights, states, words, features)
+    asked = np.array([not row.is_attack and row.source != "documents" for row in rows])
     aim = log(THRESHOLD / (1 - THRESHOLD))
-    is_han = features.han >= 1
     shifts = {}
-    for name, script in (("bias", ~is_han), ("han_bias", is_han)):
-        harmless = found[script & ~attacks]
-        shifts[name] = aim - float(np.quantile(harmless, 1 - WRONG))
-    print(f"weights {weights}, shifts {shifts}")
+    for name, script in (("bias", features.han < 1), ("han_bias", features.han >= 1)):
+        shifts[name] = aim - float(np.quantile(found[script & asked], 1 - WRONG))
+    print(f"weights {weights}, shifts {shifts}", flush=True)
     return replace(
         weights, bias=weights.bias + shifts["bias"], han_bias=weights.han_bias + shifts["han_bias"]
     )

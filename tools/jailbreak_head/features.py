@@ -20,8 +20,8 @@ from radixway.guard.jailbreak.head import HAN_ALONE
 BUCKETS = 1 << 15
 CLOSER_TAKEN = 3
 """Of the closer looks at a harmless text one in so many is trained on: they overlap, and are many."""
-COVERED = 0.6
-"""Share of an attack, or of a part, that must lie in the other for the part to count as an attack."""
+FILLED = 0.3
+"""Share of a part that an attack must fill for the part to count as one: what carries it is harmless."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,7 +85,7 @@ def _label(row: Row, blocks: Blocks, begin: int, end: int, is_closer: bool) -> i
     common = min(last, row.end) - max(first, row.begin)
     if common <= 0:
         return 0
-    return 1 if common >= COVERED * min(row.end - row.begin, last - first) else -1
+    return 1 if common >= FILLED * (last - first) else -1
 
 
 def _ngrams(rows: Sequence[Row]) -> tuple[sparse.csr_array, NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from jailbreak_head.features import BUCKETS, Features
+from jailbreak_head.features import BUCKETS, FILLED, Features
 from jailbreak_head.regression import Floats, regress
 from jailbreak_head.rows import Row
 from radixway.guard.jailbreak.head import Weights
@@ -67,7 +67,8 @@ def fit_readers(features: Features, rows: Sequence[Row], used: Mask, choices: Ch
         iterations=40,
     )
     states = scaled / spread
-    passages = np.flatnonzero(used[features.passage_rows])
+    filled = np.array([row.end is None or row.end - row.begin >= FILLED * len(row.text) for row in rows])
+    passages = np.flatnonzero((used & filled)[features.passage_rows])
     rarity = _rarity(features.ngrams[passages], choices.least_rows)
     attacks = np.array([row.is_attack for row in rows])[features.passage_rows[passages]]
     ngrams, ngrams_bias = regress(

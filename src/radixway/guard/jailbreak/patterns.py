@@ -20,7 +20,7 @@ _GAP = r"[^a-z0-9]+"
 _GAP_SIGN = " "
 _SENTENCE = r"[^.!?。！？\n]*"
 _SENTENCE_SIGN = "…"
-_QUOTED = 0.3
+_QUOTED = 0.15
 """What a wording counts that is quoted where somebody writes about attacks."""
 
 

@@ -26,7 +26,7 @@ _ORDERS = (
         "prompt_injection",
         0.8,
         rf"\b(?:attention|note|message|instructions?|important|notice|hey|dear|hello|hi|warning|command|memo|to|for)"
-        rf"(?: (?:to|for|any|all|the|every|whichever))* {_MODEL}\b\s*(?:[:,!]|(?:reading|processing|summari[sz]ing|that (?:read|process|see)|who))|"
+        rf"(?: (?:to|for|any|all|the|every|whichever))* {_MODEL}\b\s*(?:[:,!]|(?:reading|processing|summari[sz]ing|that \w+|who))|"
         rf"\bif you(?: (?:are|re))(?: \w+){{0,2}} {_MODEL}\b|\b{_MODEL} (?:reading|processing|summari[sz]ing|that reads?|parsing) (?:this|these)\b|"
         rf"\b(?:as|you are|you re)(?: an?| the)? {_MODEL}\b…\b(?:must|should|need to|have to|will|shall)\b",
         in_data_only=True,
