@@ -7,17 +7,18 @@ from functools import cache
 
 from radixway.guard.pii.gazetteers import entries
 
-_BEFORE = re.compile(r"(?:[^\W\d_]{2,25}[ '\-]){0,2}[^\W\d_]{2,25}[ ,]{1,2}$")
 _AFTER = re.compile(r" ([^\W\d_]{2,25}(?:[ \-][^\W\d_]{2,25})?)")
 _WINDOW = 60
+_MOST_WORDS = 3
 
 
 def follows_place(text: str, begin: int) -> bool:
     """Whether a capitalised name of one to three words that is a place's stands right before `begin`."""
-    match = _BEFORE.search(text, max(0, begin - _WINDOW), begin)
-    if match is None:
+    before = text[max(0, begin - _WINDOW) : begin]
+    name = before.rstrip(" ,")
+    if len(name) == len(before):
         return False
-    words = match[0].strip(" ,").split(" ")
+    words = name.split(" ")[-_MOST_WORDS:]
     return any(_is_place(" ".join(words[first:])) for first in range(len(words)))
 
 
@@ -28,7 +29,7 @@ def precedes_place(text: str, end: int) -> bool:
 
 
 def _is_place(name: str) -> bool:
-    return name[0].isupper() and name.lower() in _places()
+    return name[:1].isupper() and name.lower() in _places()
 
 
 @cache

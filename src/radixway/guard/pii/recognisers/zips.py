@@ -65,11 +65,11 @@ _CODE_ENDS = re.compile(
     r"[ ]?(?:[.,;:!?)\"'\n]|$|(?:and|in|is|or|if|but|to|on|with|please|usa?)(?![a-z]))",
     re.IGNORECASE,
 )
-_PLACE_BEFORE = re.compile(
-    r"(?<![^\W\d_])(?!(?:suite|ste|apt|unit|box|psc|room|no|flat|floor|building|and|or|of|to)[ .])"
-    r"[^\W\d_]{1,25}[,.]?[ \n]{1,8}$",
-    re.IGNORECASE,
-)
+_NO_PLACES = """
+suite ste apt unit box psc room no flat floor building and or of to
+"""
+_NO_PLACE = frozenset(_NO_PLACES.split())
+"""Words whose number is no code."""
 _LINE_ENDS = re.compile(r"[.,;]?[ ]{0,3}(?:\n|$)")
 _ADDRESS_BEFORE = re.compile(
     r"(?<![a-z])(?<!mail )(?<!ip )(?<!mac )(?<!web )(?<!memory )address(?:es)?(?: is|[:\n])"
@@ -109,6 +109,8 @@ def find_zips(reading: Reading) -> Iterator[PersonalData]:
 
 
 def _is_within_number(text: str, begin: int) -> bool:
+    if begin > 1 and text[begin - 1] in " -" and text[begin - 2].isdigit():
+        return True
     return follows_letter(text, begin) or is_fraction(text, begin) or text[begin - 1 : begin] in _CURRENCIES
 
 
@@ -117,7 +119,8 @@ def _numbered(text: str, begin: int) -> Iterator[PersonalData]:
         yield PersonalData("ZIP_CODE", begin, code.end(), 0.9)
         return
     for pattern, is_beside, confidence in _RULES:
-        if (code := pattern.match(text, begin)) and is_beside(text, begin, code.end()):
+        code = pattern.match(text, begin)
+        if code and not _MORE_DIGITS.match(text, code.end()) and is_beside(text, begin, code.end()):
             yield PersonalData("ZIP_CODE", begin, code.end(), confidence)
             return
     code = _FIVE_AND_FOUR.match(text, begin)
@@ -158,11 +161,21 @@ def _is_where_somebody_lives(text: str, begin: int, end: int) -> bool:
 
 def _ends_street(text: str, begin: int, end: int) -> bool:
     """Soon after a street, and neither another house's number nor one of something else."""
-    if not _PLACE_BEFORE.search(text, max(0, begin - _WINDOW), begin) or match_house(text, begin):
+    if not _follows_name(text, begin) or match_house(text, begin):
         return False
     if not (_CODE_ENDS.match(text, end) or text[end + 1 : end + 2].isupper()):
         return False
     return _STREET_BEFORE.search(text, max(0, begin - _STREET_WINDOW), begin) is not None
+
+
+def _follows_name(text: str, begin: int) -> bool:
+    """Whether the word before may be a place's."""
+    before = text[max(0, begin - _WINDOW) : begin]
+    words = before.rstrip(" ,.\n")
+    first = len(words)
+    while first and words[first - 1].isalpha():
+        first -= 1
+    return first < len(words) < len(before) and words[first:].lower() not in _NO_PLACE
 
 
 def _is_beside_place(text: str, begin: int, end: int) -> bool:
@@ -173,7 +186,7 @@ def _is_beside_place(text: str, begin: int, end: int) -> bool:
 
 def _ends_address(text: str, begin: int, end: int) -> bool:
     """After a place's name, at the end of a line that belongs to what is called an address."""
-    if not _LINE_ENDS.match(text, end) or not _PLACE_BEFORE.search(text, max(0, begin - _WINDOW), begin):
+    if not _LINE_ENDS.match(text, end) or not _follows_name(text, begin):
         return False
     return _ADDRESS_BEFORE.search(text[max(0, begin - _ADDRESS_WINDOW) : begin].lower()) is not None
 
@@ -197,6 +210,7 @@ _RULES = (
     (_SIX, _is_beside_chinese_place, 0.8),
 )
 """A code's form, what it must stand beside, confidence."""
+_MORE_DIGITS = re.compile(r"[ \-][0-9]")
 _CURRENCIES = ("$", "€", "£", "¥")
 _LISTED = (", ", ",\n", "\n", "n ", "o ")
 """What stands before a code that a place follows: `, 10115 Berlin`, `in 10115 Berlin`, `to 10115 Berlin`."""
