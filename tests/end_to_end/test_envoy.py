@@ -160,6 +160,20 @@ async def test_a_worker_that_breaks_off_ends_the_clients_stream_and_frees_its_pl
             assert gateway.in_flight() == 0
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer"), [("STREAMED", "BUFFERED"), ("NONE", "NONE"), ("BUFFERED", "NONE")]
+)
+async def test_an_envoy_that_shows_no_whole_bodies_gets_no_request_through(request_, answer, tmp_path):
+    mode = {"request_body_mode": request_, "response_body_mode": answer}
+    async with scripted_worker() as worker:
+        envoy = {"processing_mode": mode, "failure_mode_allow": True}
+        async with through_envoy(tmp_path, worker.url, envoy=envoy) as (client, _, _):
+            async with client.post(CHAT, json=body()) as response:
+                assert response.status == 500
+                assert (await response.json())["error"]["code"] == "ext_proc_misconfigured"
+        assert worker.requests == []
+
+
 @pytest.mark.slow
 async def test_an_engine_answers_through_envoy_as_it_does_by_itself(tmp_path):
     asked = body(model="auto", temperature=0, max_tokens=24)

@@ -485,7 +485,14 @@ async def test_a_trusted_network_is_that_of_envoys_client_and_not_envoys_own():
         section = {"trusted_hops": ["127.0.0.0/8"]}
         async with running_gateway(worker.url, ext_proc=DOOR, gateway=section) as gateway:
             async with envoy_of(gateway) as envoy:
-                for address, model in (("", "m"), ("10.1.1.1:99", "m"), ("127.0.0.1:99", "n")):
+                for address, model in (
+                    ("", "m"),
+                    ("10.1.1.1:99", "m"),
+                    ("/a/socket", "m"),
+                    ("socket:1", "m"),
+                    ("127.0.0.1:99", "n"),
+                    ("[::ffff:127.0.0.1]:99", "n"),
+                ):
                     told = [("x-vsr-selected-model", "n")]
                     await envoy.ask("POST", CHAT, told, chat(), address)
                     assert worker.requests[-1].json()["model"] == model

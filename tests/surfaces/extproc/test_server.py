@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -117,6 +118,15 @@ async def test_what_is_in_hand_ends_before_the_gateway_does():
             await call.done_writing()
             await stopping
             assert gateway.in_flight() == 0
+
+
+async def test_without_its_packages_it_says_which(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("radixway.surfaces.extproc")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ConfigError, match=r"ext_proc needs radixway\[envoy\]"):
+        async with Gateway(load_config(overrides={"ext_proc": DOOR})).running():
+            pass
 
 
 async def test_a_port_that_is_taken_and_files_that_are_missing_are_told_in_words(tmp_path):

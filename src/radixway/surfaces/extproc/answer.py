@@ -110,7 +110,7 @@ class Answer:
     async def whole(self) -> bytes:
         """The worker's whole answer; its head waits for it."""
         self._body_mode = "buffered"
-        await self._write(frames.answer_begins(None, "buffered"))
+        await self._write(frames.SHOW_WHOLE)
         body = b""
         while True:
             frame = self._in_hand = await self._next_frame()
@@ -164,7 +164,7 @@ class Answer:
             await self._let_go(self._take(), self._changes(headers))
             self.over = True
         elif self._body_mode == "none" and status == self._status and not self._said:
-            await self._write(frames.answer_begins(self._changes(headers), "none"))
+            await self._write(frames.answer_begins(self._changes(headers), has_body=False))
             self.over = True
         else:
             await self.reply(status, headers, self._take())
@@ -200,7 +200,7 @@ class Answer:
         changes = self._changes(headers, b"content-length")
         if status != self._status:
             changes.MergeFrom(frames.mutation([(b":status", b"%d" % status)]))
-        await self._write(frames.answer_begins(changes, "streamed"))
+        await self._write(frames.answer_begins(changes, has_body=True))
 
     async def _let_go(self, body: bytes, changes: frames.Changes | None = None) -> None:
         frame, self._in_hand = self._in_hand, None

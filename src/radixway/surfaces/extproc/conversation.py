@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Literal
 
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
@@ -61,6 +62,8 @@ class Conversation:
         self._tell = write
         self._lock = asyncio.Lock()
         self._unanswered = 0
+        self._waits_since = 0.0
+        """When the oldest message without an answer came, in the event loop's time."""
         self._timer: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
         self._passed_by = False
@@ -120,7 +123,7 @@ class Conversation:
             await self._refuse_to_guess(problem)
         else:
             self._mode_is_known = message.HasField("protocol_config")
-            await self._write(frames.go_on())
+            await self._write(frames.GO_ON)
 
     async def _turn_away(self, head: Head) -> None:
         if self._terms.other_paths == "pass":
@@ -184,25 +187,30 @@ class Conversation:
             if self._left.is_set():
                 raise ClientGone
             self._unanswered = max(0, self._unanswered - 1)
-            self._wind()
+            if self._unanswered:
+                self._waits_since = asyncio.get_running_loop().time()
             await self._tell(response)
 
     def _expect(self) -> None:
         """One more message waits for an answer."""
+        loop = asyncio.get_running_loop()
+        if not self._unanswered:
+            self._waits_since = loop.time()
         self._unanswered += 1
         if self._timer is None:
-            self._wind()
+            self._timer = loop.call_later(self._terms.answer_within_s, self._look)
 
-    def _wind(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._unanswered and not self._left.is_set():
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._terms.answer_within_s, self._expire)
-
-    def _expire(self) -> None:
-        self._expiring = asyncio.get_running_loop().create_task(self._refuse_to_wait())
+    def _look(self) -> None:
+        """Whether a message has waited too long by now."""
+        self._timer = None
+        if not self._unanswered or self._left.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        left_s = self._waits_since + self._terms.answer_within_s - loop.time()
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._look)
+        else:
+            self._expiring = loop.create_task(self._refuse_to_wait())
 
     async def _refuse_to_wait(self) -> None:
         """Envoy would not wait much longer, and might then let pass what has not been looked at."""
@@ -220,7 +228,10 @@ def _client_of(message: ProcessingRequest) -> tuple[str, int] | None:
     if _CLIENT not in fields:
         return None
     host, _, port = fields[_CLIENT].string_value.rpartition(":")
-    return (host.strip("[]"), int(port)) if port.isdigit() else None
+    try:
+        return str(ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        return None  # a socket in the file system
 
 
 def _problem_of(message: ProcessingRequest) -> str | None:

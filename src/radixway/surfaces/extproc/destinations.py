@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 from time import monotonic
+from typing import NamedTuple
 
 from pydantic import IPvAnyNetwork
 from yarl import URL
@@ -17,7 +19,14 @@ from radixway.surfaces.networks import is_within
 
 _KNOWN_FOR_S = 30.0
 """How long what a name resolved to is believed."""
-_MOST_NAMES = 4096
+_MOST_KNOWN = 4096
+
+
+class _Known(NamedTuple):
+    endpoint: str
+    base_path: str
+    until: float
+    """Then it is found out anew."""
 
 
 class Destinations:
@@ -27,13 +36,16 @@ class Destinations:
         """`allowed`: networks that addresses must lie in; empty: wherever a worker is."""
         self._allowed = allowed
         self._clock = clock
-        self._resolved: dict[tuple[str, int], tuple[str, float]] = {}
+        self._known: dict[str, _Known] = {}
 
     async def find(self, worker: Worker) -> tuple[str, str]:
         """A worker's `ip:port` and the path before its paths.
 
         Raises NoWorkers: Envoy cannot reach it, or may not.
         """
+        known = self._known.get(worker.url)
+        if known is not None and self._clock() < known.until:
+            return known.endpoint, known.base_path
         url = URL(worker.url)
         if url.scheme != "http":
             raise NoWorkers(f"worker {worker.name} speaks {url.scheme}, which Envoy is not told to")
@@ -41,25 +53,19 @@ class Destinations:
         if self._allowed and not is_within(address, self._allowed):
             raise NoWorkers(f"worker {worker.name} is at {address}, outside ext_proc.destinations")
         shown = f"[{address}]" if ":" in address else address
-        return f"{shown}:{url.port or 80}", url.raw_path.rstrip("/")
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        found = _Known(f"{shown}:{url.port or 80}", url.raw_path.rstrip("/"), self._clock() + _KNOWN_FOR_S)
+        self._known[worker.url] = found
+        return found.endpoint, found.base_path
 
     async def _address(self, worker: Worker, host: str, port: int) -> str:
-        try:
+        with suppress(ValueError):
             return str(ip_address(host))
-        except ValueError:
-            pass
-        known = self._resolved.get((host, port))
-        now = self._clock()
-        if known is not None and now < known[1]:
-            return known[0]
         try:
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NoWorkers(f"worker {worker.name} cannot be resolved: {error}") from None
         found.sort(key=lambda each: each[0] is not socket.AF_INET)  # what listens on one kind listens on this
-        address = str(found[0][4][0])
-        if len(self._resolved) >= _MOST_NAMES:
-            self._resolved.clear()
-        self._resolved[host, port] = address, now + _KNOWN_FOR_S
-        return address
+        return str(found[0][4][0])

@@ -6,7 +6,7 @@ Header values are given as `raw_value` alone: Envoy refuses a header that has `v
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
@@ -38,17 +38,18 @@ def headers_of(headers: HeaderMap) -> list[tuple[bytes, bytes]]:
 
 def mutation(wanted: Headers, present: Headers = (), *, removed: Iterable[bytes] = ()) -> Changes:
     """What makes `present` say what `wanted` says; names not wanted stay, unless they are among `removed`."""
-    changes: Changes = HeaderMutation()
     had = _by_name(present)
-    for name, values in _by_name(wanted).items():
-        if name in _FRAMING or had.get(name) == values:
-            continue
-        for at, value in enumerate(values):
-            header = HeaderValue(key=name.decode("latin-1"), raw_value=value)
-            action = _APPEND if at else _REPLACE
-            changes.set_headers.append(HeaderValueOption(header=header, append_action=action))
-    changes.remove_headers.extend(name.decode("latin-1") for name in removed)
-    return changes
+    changed = [
+        HeaderValueOption(
+            header=HeaderValue(key=name.decode("latin-1"), raw_value=value),
+            append_action=_APPEND if at else _REPLACE,
+        )
+        for name, values in _by_name(wanted).items()
+        if name not in _FRAMING and had.get(name) != values
+        for at, value in enumerate(values)
+    ]
+    gone = [name.decode("latin-1") for name in removed]
+    return HeaderMutation(set_headers=changed, remove_headers=gone)
 
 
 def _by_name(headers: Headers) -> dict[bytes, list[bytes]]:
@@ -58,9 +59,14 @@ def _by_name(headers: Headers) -> dict[bytes, list[bytes]]:
     return names
 
 
-def go_on() -> ProcessingResponse:
-    """The request's head is noted; now its body."""
-    return ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse()))
+GO_ON = ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse()))
+"""The request's head is noted; now its body."""
+
+SHOW_WHOLE = ProcessingResponse(
+    response_headers=HeadersResponse(response=CommonResponse()),
+    mode_override=ProcessingMode(response_body_mode=ProcessingMode.BUFFERED),
+)
+"""The answer's head waits for the body, which is to come whole."""
 
 
 def pass_by(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
@@ -76,33 +82,27 @@ def pass_by(changes: Changes, *, clear_route_cache: bool) -> ProcessingResponse:
 
 def hand_over(changes: Changes, body: bytes | None, *, clear_route_cache: bool) -> ProcessingResponse:
     """The request may go on: with these headers, and with this body where it is another."""
-    common = CommonResponse(header_mutation=changes, clear_route_cache=clear_route_cache)
-    if body is not None:
-        common.body_mutation.CopyFrom(_body(body))
+    common = CommonResponse(
+        header_mutation=changes,
+        body_mutation=None if body is None else _body(body),
+        clear_route_cache=clear_route_cache,
+    )
     return ProcessingResponse(request_body=BodyResponse(response=common))
 
 
-def answer_begins(
-    changes: Changes | None, body: Literal["streamed", "buffered", "none"]
-) -> ProcessingResponse:
-    """The answer's head may go on, or waits for the body (`buffered`), which is to come like that."""
-    modes = {
-        "streamed": ProcessingMode.STREAMED,
-        "buffered": ProcessingMode.BUFFERED,
-        "none": ProcessingMode.NONE,
-    }
-    common = CommonResponse() if changes is None else CommonResponse(header_mutation=changes)
+def answer_begins(changes: Changes, *, has_body: bool) -> ProcessingResponse:
+    """The answer's head may go on; its body, if it has one, is to come in pieces."""
+    mode = ProcessingMode.STREAMED if has_body else ProcessingMode.NONE
     return ProcessingResponse(
-        response_headers=HeadersResponse(response=common),
-        mode_override=ProcessingMode(response_body_mode=modes[body]),
+        response_headers=HeadersResponse(response=CommonResponse(header_mutation=changes)),
+        mode_override=ProcessingMode(response_body_mode=mode),
     )
 
 
 def answer_goes_on(body: bytes | None, changes: Changes | None = None) -> ProcessingResponse:
     """What a frame of the answer's body is replaced by; None: it stays as it is."""
-    common = CommonResponse() if changes is None else CommonResponse(header_mutation=changes)
-    if body is not None:
-        common.body_mutation.CopyFrom(_body(body))
+    replaced = None if body is None else _body(body)
+    common = CommonResponse(header_mutation=changes, body_mutation=replaced)
     return ProcessingResponse(response_body=BodyResponse(response=common))
 
 
