@@ -91,6 +91,53 @@ async def test_sessions_are_guarded_in_every_protocol(monkeypatch, tokenizer, ac
             assert made == len(ids) or (action == "block" and stream)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_was_redacted_is_restored_in_every_protocol(monkeypatch, tokenizer, stream):
+    behave, ids = telling(tokenizer, "I wrote to [EMAIL_ADDRESS_1] today.")
+    async with (
+        scripted_worker(behave) as worker,
+        guarded(
+            monkeypatch,
+            worker.url,
+            guard={"pii": {"action": "redact"}},
+            trajectories={"tokenizer": str(MODEL)},
+        ) as gateway,
+    ):
+        for path, body in BODIES.items():
+            asked = json.loads(json.dumps(body).replace("hello", "write to anna@example.org"))
+            url = f"{gateway.url}/sessions/{path.replace('/', '-')}/v1/{path}"
+            async with gateway.client.post(url, json=asked | {"model": "m", "stream": stream}) as response:
+                raw = (await response.read()).decode()
+                assert response.status == 200, raw
+            assert "anna@example.org" in raw
+            assert "EMAIL_ADDRESS" not in raw
+            prompt = tokenizer.decode(worker.requests[-1].json()["input_ids"])
+            assert "[EMAIL_ADDRESS_1]" in prompt
+            assert "anna" not in prompt
+            (sample,) = (await gateway.get(f"/sessions/{path.replace('/', '-')}/samples"))[1]["samples"]
+            assert sample["tokens"][-len(ids) :] == ids
+
+
+async def test_a_conversation_with_placeholders_stays_one_trajectory(monkeypatch, tokenizer):
+    behave, _ = telling(tokenizer, "I wrote to [EMAIL_ADDRESS_1] today.")
+    async with (
+        scripted_worker(behave) as worker,
+        guarded(
+            monkeypatch,
+            worker.url,
+            guard={"pii": {"action": "redact"}},
+            trajectories={"tokenizer": str(MODEL)},
+        ) as gateway,
+    ):
+        messages = [{"role": "user", "content": "write to anna@example.org"}]
+        for following in ("and thank her", "that is all"):
+            body = {"model": "m", "messages": messages}
+            _, said, _ = await gateway.post("/sessions/s/v1/chat/completions", body)
+            messages += [said["choices"][0]["message"], {"role": "user", "content": following}]
+        samples = (await gateway.get("/sessions/s/samples"))[1]["samples"]
+        assert len(samples) == 1
+
+
 async def test_generate_is_recorded_as_the_worker_sent_it_and_told_guarded(monkeypatch, tokenizer):
     behave, ids = telling(tokenizer, ANSWER)
     async with (
