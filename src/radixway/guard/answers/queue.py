@@ -183,22 +183,24 @@ class EventQueue:
         for spot in event.spots:
             told, answer = spot.told, answers[spot.at][1]
             is_last = told.text.stopped and spot.end > told.text.stop_at
-            changed = self._tell(spot, answer, told.take(spot.end)) or is_last
+            changed = self._tell(spot, answer, told.take(spot.end), cut=is_last)
             if is_last:
-                self._form.drop_tokens(answer)
                 self._form.unfinish(answer)
                 return (event.rewritten() if spot.field.text else b"") + self._cut(told)
             rewrite = rewrite or changed
         return event.rewritten() if rewrite else event.raw
 
-    def _tell(self, spot: Spot, answer: Json, taken: tuple[str, bool]) -> bool:
-        """Put in what the client gets. Whether that is not what came."""
+    def _tell(self, spot: Spot, answer: Json, taken: tuple[str, bool], *, cut: bool = False) -> bool:
+        """Put in what the client gets, if that is not what came. Whether it is not."""
         new, changed = taken
         told = spot.told
-        hidden = changed or spot.begin < told.hidden_until or (told.changed and self._wholes.are)
+        hidden = changed or cut or spot.begin < told.hidden_until or (told.changed and self._wholes.are)
         if hidden:
             self._form.drop_tokens(answer)
-        spot.field.set("".join(told.said) if self._wholes.are else new)
+        if not self._wholes.are:
+            spot.field.set(new)
+        elif hidden:
+            spot.field.set("".join(told.said))
         return hidden
 
     def _first_part(self, event: Waiting, least: int) -> bytes:
