@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
-from radixway.config.guard import check_policies, is_asked_for
+from radixway.config.guard import check_policies, may_be_asked_for
 from radixway.pipeline import (
     ANY_MODEL,
     GuardFindings,
@@ -54,8 +54,8 @@ def _whole(config: Config) -> tuple[SemanticSection | None, SemanticCacheSection
 
 def is_guarded(config: Config) -> bool:
     """Whether requests are looked at: by `guard`, or by classic keys. Raises ConfigError."""
-    if config.guard.enabled is not None or is_asked_for(config.guard) or config.semantic is None:
-        return is_asked_for(config.guard)
+    if config.guard.enabled is not None or may_be_asked_for(config.guard) or config.semantic is None:
+        return may_be_asked_for(config.guard)
     section, _ = _whole(config)
     if section is None:
         return False
@@ -203,7 +203,7 @@ class Understanding:
 
     def _start_encoders(self) -> EncoderService | None:
         wanted = self._section is not None or self._caching.enabled or self._config.encoders.preload
-        if not wanted and not is_asked_for(self._config.guard):
+        if not wanted and not may_be_asked_for(self._config.guard):
             return None  # whoever asks what a text is starts it then
         try:
             from radixway.encoders import start_service
@@ -239,8 +239,8 @@ class Understanding:
     def _may_be_guarded(self) -> bool:
         if self._config.guard.enabled is False:
             return False
-        if is_asked_for(self._config.guard) or self._section is None:
-            return is_asked_for(self._config.guard)
+        if may_be_asked_for(self._config.guard) or self._section is None:
+            return may_be_asked_for(self._config.guard)
         from radixway.config.semantic import reads_guard, wants_guard
 
         section = self._section

@@ -200,6 +200,21 @@ async def test_tenants_have_policies_of_their_own(monkeypatch):
                 assert told["x-radixway-guard"] == noted
 
 
+async def test_policies_alone_guard_the_tenants_that_name_them_and_nobody_else(monkeypatch):
+    tenants = {
+        "acme": {"keys": [{"key": "k1-0123456789abcdef"}], "guard": "strict"},
+        "other": {"keys": [{"key": "k2-0123456789abcdef"}]},
+    }
+    strict = {"pii": {"action": "block"}, "answers": {"pii": {"action": "mask"}}}
+    guard = {"policies": {"strict": strict}}
+    async with scripted_worker() as worker:
+        async with guarded(monkeypatch, worker.url, guard=guard, tenants=tenants) as gateway:
+            for key, noted in (("k1", "block pii"), ("k2", None)):
+                headers = {"authorization": f"Bearer {key}-0123456789abcdef"}
+                _, _, told = await gateway.post("/v1/chat/completions", chat(EMAIL), headers=headers)
+                assert told.get("x-radixway-guard") == noted
+
+
 async def test_a_tenants_policy_that_is_not_there_is_told_at_the_start(monkeypatch):
     tenants = {"acme": {"keys": [{"key": "k1-0123456789abcdef"}], "guard": "strict"}}
     with pytest.raises(ConfigError, match=r"tenants\.acme\.guard: guard\.policies has no 'strict'"):

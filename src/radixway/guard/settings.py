@@ -15,6 +15,7 @@ from radixway.config.guard import (
     JailbreakSection,
     PiiSection,
     is_asked_for,
+    may_be_asked_for,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Rulebook:
         self._guard = guard
         self._semantic = semantic if semantic is not None and semantic.is_on else None
         self._allowances = {} if self._semantic is None else _allowances(self._semantic)
-        self.is_on = guard.enabled is not False and (is_asked_for(guard) or self._is_classic())
+        self.is_on = guard.enabled is not False and (may_be_asked_for(guard) or self._is_classic())
         """Whether any request is looked at."""
         self._known: dict[tuple[str | None, str | None, str | None], Rules] = {}
 

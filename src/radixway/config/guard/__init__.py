@@ -10,6 +10,7 @@ from radixway.config.guard.section import (
     GuardSection,
     check_policies,
     is_asked_for,
+    may_be_asked_for,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "PiiType",
     "check_policies",
     "is_asked_for",
+    "may_be_asked_for",
 ]

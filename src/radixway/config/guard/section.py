@@ -57,6 +57,11 @@ def is_asked_for(guard: GuardSection) -> bool:
     return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block"})
 
 
+def may_be_asked_for(guard: GuardSection) -> bool:
+    """Whether it wants some requests looked at: all, or those of tenants that name a policy."""
+    return is_asked_for(guard) or (guard.enabled is None and bool(guard.policies))
+
+
 def check_policies(guard: GuardSection, named: Mapping[str, str | None]) -> None:
     """Raises ConfigError for a tenant (by name: the policy that it names) whose policy is not there."""
     for tenant, policy in named.items():
