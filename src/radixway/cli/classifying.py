@@ -13,12 +13,13 @@ import typer
 
 from radixway.cli.semantic_files import load_meaning
 from radixway.cli.terminal import fail, out
-from radixway.config import ConfigError, EncodersSection
+from radixway.config import Config, ConfigError, EncodersSection
 
 if TYPE_CHECKING:
     from radixway.config.semantic import SemanticSection
     from radixway.semantic.cases import Placed
     from radixway.semantic.classification import Intent
+    from radixway.semantic.offline import Guards
     from radixway.semantic.rehearsal import Rehearsed
 
 T = TypeVar("T")
@@ -88,8 +89,9 @@ async def _intent_of(text: str, section: SemanticSection, encoders: EncodersSect
     from radixway.semantic.classification import ClassificationRoom
     from radixway.semantic.offline import every_model_is_ready, offline
 
-    async with offline(section, encoders) as setup:
-        room = ClassificationRoom(setup.encoders, setup.room, every_model_is_ready)
+    guards = _guards(section, encoders)
+    async with offline(section, encoders, guards) as setup:
+        room = ClassificationRoom(setup.encoders, setup.room, every_model_is_ready, *guards(setup.encoders))
         began = perf_counter()
         intent = await room.intent(text)
         return intent, round((perf_counter() - began) * 1e3)
@@ -101,8 +103,17 @@ async def _rehearse(
     from radixway.semantic.offline import offline
     from radixway.semantic.rehearsal import rehearse
 
-    async with offline(section, encoders) as setup:
+    async with offline(section, encoders, _guards(section, encoders)) as setup:
         return [await rehearse(setup, each) for each in cases]
+
+
+def _guards(section: SemanticSection, encoders: EncodersSection) -> Guards:
+    """What a gateway's guard would find and judge with."""
+    from radixway.config.semantic import whole_semantic
+    from radixway.guard.opening import open_finder, open_judge
+
+    config, whole = Config(encoders=encoders), whole_semantic(section)
+    return lambda service: (open_finder(config, whole, service), open_judge(config, whole, service))
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

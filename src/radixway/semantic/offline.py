@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from radixway.config import EncodersSection
 from radixway.config.semantic import SemanticSection, on_this_machine, whole_semantic
-from radixway.pipeline import ModelState
+from radixway.pipeline import AttackJudge, ModelState, PersonalDataFinder
 from radixway.semantic.build import SemanticRoom, build_room
+from radixway.semantic.signals.guard import OfOneText
 
 if TYPE_CHECKING:
     from radixway.encoders import EncoderService
@@ -24,9 +25,14 @@ class Offline:
     room: SemanticRoom
 
 
+Guards = Callable[["EncoderService"], tuple[PersonalDataFinder, AttackJudge]]
+
+
 @asynccontextmanager
-async def offline(section: SemanticSection, encoders: EncodersSection) -> AsyncIterator[Offline]:
-    """Load the encoder and compile the section.
+async def offline(
+    section: SemanticSection, encoders: EncodersSection, guards: Guards | None = None
+) -> AsyncIterator[Offline]:
+    """Load the encoder and compile the section. `guards`: who answers rules that ask what a guard found.
 
     Raises:
         ConfigError: the section cannot be used.
@@ -37,7 +43,8 @@ async def offline(section: SemanticSection, encoders: EncodersSection) -> AsyncI
     category = whole_semantic(section).classifier.category_model
     service = start_service(encoders, *on_this_machine(category.model_id, category.category_mapping_path))
     try:
-        room = build_room(section, every_model_is_ready, service, cache=None)
+        guard = None if guards is None else OfOneText(*guards(service))
+        room = build_room(section, every_model_is_ready, service, cache=None, guard=guard)
         await room.snapshots.start()
         yield Offline(service, room)
     finally:

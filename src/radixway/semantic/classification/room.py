@@ -17,6 +17,7 @@ from radixway.pipeline import (
 from radixway.semantic.build import SemanticRoom
 from radixway.semantic.classification.intent import Intent, read_intent
 from radixway.semantic.reading import Reader
+from radixway.semantic.signals.guard import OfOneText
 from radixway.semantic.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class ClassificationRoom:
         self.judge = judge
         self._semantic = semantic
         self._states = states
-        self._reader = Reader(encoders.encode)
+        guard = OfOneText(finder, judge) if finder is not None and judge is not None else None
+        self._reader = Reader(encoders.encode, guard)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from radixway.config.semantic import SignalsSection
-from radixway.pipeline import Attack, GuardFindings, PersonalData
+from radixway.pipeline import (
+    Attack,
+    AttackJudge,
+    GuardFindings,
+    GuardUnavailable,
+    PersonalData,
+    PersonalDataFinder,
+)
 from radixway.semantic.question import Question
 from radixway.semantic.signals.base import Signal
 
@@ -19,6 +27,25 @@ class GuardHook(Protocol):
     async def __call__(self, question: Question) -> GuardFindings:
         """What it found in the request of that question."""
         ...
+
+
+class OfOneText:
+    """A `GuardHook` where no request is on its way: for a text that is only asked about."""
+
+    def __init__(self, finder: PersonalDataFinder, judge: AttackJudge) -> None:
+        self._finder = finder
+        self._judge = judge
+
+    async def __call__(self, question: Question) -> GuardFindings:
+        """Raises EncoderBusy."""
+        text = question.whole or question.text
+        found: Sequence[PersonalData] | None = None
+        attacks: Sequence[Attack] | None = None
+        with suppress(GuardUnavailable):
+            found = await self._finder.find(text)
+        with suppress(GuardUnavailable):
+            attacks = [await self._judge.judge(text)]
+        return GuardFindings(found, attacks, self._finder.threshold, self._judge.threshold)
 
 
 def read_guard(found: GuardFindings, section: SignalsSection) -> Mapping[str, Sequence[Signal]]:
