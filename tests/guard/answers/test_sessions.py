@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import radixway.bundled
 from guarded import guarded
-from guarded_answers import guard_of, request_of
+from guarded_answers import guard_of, request_of, said_in
 from radixway.guard.answers.parts import GuardedParts
 from radixway.parsers import CallDelta, Text, Thought
 from radixway.tokenizer import Tokenizer
@@ -180,3 +181,34 @@ async def test_thoughts_texts_and_calls_keep_their_order():
     assert joined == {"Thought": "I mail *****.", "Text": "Sent to *****", 0: '{"to": "*****"}', 1: "{}"}
     assert list(joined) == ["Thought", "Text", 0, 1]
     assert [each.name for each in got if isinstance(each, CallDelta) and each.name] == ["send", "stop"]
+
+
+async def test_a_worker_that_pauses_does_not_keep_half_a_sentence_from_an_agent(monkeypatch, tokenizer):
+    seen = asyncio.Event()
+    first, last = "this has no end yet but ", "now it has."
+
+    def event(text, finish):
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        meta = {"finish_reason": finish, "completion_tokens": len(ids)}
+        return b"data: " + json.dumps({"text": text, "output_ids": ids, "meta_info": meta}).encode() + b"\n\n"
+
+    async def behave(exchange):
+        await exchange.begin_stream()
+        await exchange.chunk(event(first, None))
+        await seen.wait()
+        await exchange.chunk(event(first + last, {"type": "stop"}))
+        await exchange.end_stream()
+
+    section = {"answers": {"pii": {"action": "mask"}, "hold_back": {"milliseconds": 10}}}
+    more = {"guard": section, "trajectories": {"tokenizer": str(MODEL)}}
+    async with scripted_worker(behave) as worker, guarded(monkeypatch, worker.url, **more) as gateway:
+        body = BODIES["chat/completions"] | {"model": "m", "stream": True}
+        async with gateway.client.post(
+            gateway.url + "/sessions/s/v1/chat/completions", json=body
+        ) as response:
+            got = b""
+            while b"yet but" not in got:
+                got += await response.content.readany()
+            seen.set()
+            got += await response.read()
+    assert said_in([got])[0]["content"] == first + last

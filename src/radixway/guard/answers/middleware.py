@@ -76,7 +76,10 @@ class AnswerGuard:
     def parts_of(self, request: Request) -> GuardedParts | None:
         """For an answer that comes in parts; None where there is nothing to do."""
         judging = self._judging(request)
-        return None if judging is None else GuardedParts(judging[0].begin, judging[1])
+        if judging is None:
+            return None
+        watching, report = judging
+        return GuardedParts(watching.begin, report, watching.longest_wait_s)
 
     def _judging(self, request: Request) -> tuple[Watching, Report] | None:
         section, vault = self._sections.of(request), self._vault_of(request)

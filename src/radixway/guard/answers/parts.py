@@ -13,7 +13,9 @@ from radixway.parsers import CallDelta, ReadPart, Text, Thought
 class GuardedParts:
     """One answer, part by part; how it is divided changes nothing."""
 
-    def __init__(self, watch: Watch, report: Report) -> None:
+    def __init__(self, watch: Watch, report: Report, longest_wait_s: float) -> None:
+        self.longest_wait_s = longest_wait_s
+        """For the end of a sentence."""
         self._watch = watch
         self._report = report
         self._name = ""
@@ -24,6 +26,19 @@ class GuardedParts:
         """Something is not as the model wrote it: tokens and log-probabilities would tell what was."""
         self.stopped = False
         """The answer must end."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is held back."""
+        return self._text is not None and self._text.waits
+
+    async def hurry(self) -> list[ReadPart]:
+        """What has waited long enough."""
+        leaving: list[ReadPart] = []
+        if self._text is not None:
+            await self._text.hurry()
+            self._leave(self._text, leaving)
+        return leaving
 
     async def grow(self, parts: Iterable[ReadPart]) -> list[ReadPart]:
         """What may leave with these added."""

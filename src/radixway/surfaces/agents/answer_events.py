@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Self
 
 from radixway.pipeline import Chunks, StreamBroken
@@ -44,12 +45,15 @@ class AnswerEvents(Chunks):
         if begun := self._writer.begin():
             yield begun
         passing = self._call.passing
-        async for chunk in self._inner:
-            if events := self._writer.grow(await passing.grow(self._call.heard.hear(chunk))):
-                yield events
-            if passing.stopped:
-                await self._inner.aclose()
-                break
+        async with aclosing(passing.patient(self._inner)) as chunks:
+            async for chunk in chunks:
+                growth = await (
+                    passing.hurry() if chunk is None else passing.grow(self._call.heard.hear(chunk))
+                )
+                if events := self._writer.grow(growth):
+                    yield events
+                if passing.stopped:
+                    break
         if not (self._call.heard.ended or passing.stopped):
             raise StreamBroken(self._worker, "no finish reason")
         rest, ending = await self._call.keep()

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from radixway.parsers import ReadPart
+from radixway.pipeline import Chunks
 from radixway.surfaces.wires import Answer, Ending, Growth, TokenScore
 
 if TYPE_CHECKING:
     from radixway.guard.answers.parts import GuardedParts
+    from radixway.guard.answers.patience import Patient
 
 
 class Passing:
@@ -30,6 +32,20 @@ class Passing:
     def stopped(self) -> bool:
         """The guard has ended the answer."""
         return self._guard is not None and self._guard.stopped
+
+    def patient(self, chunks: Chunks) -> Chunks | Patient:
+        """The worker's chunks, and None where what is held back has waited long enough."""
+        if (guard := self._guard) is None:
+            return chunks
+        from radixway.guard.answers.patience import Patient
+
+        return Patient(chunks, lambda: guard.waits, guard.longest_wait_s)
+
+    async def hurry(self) -> Growth:
+        """What has waited long enough."""
+        growth = Growth() if self._guard is None else Growth(await self._guard.hurry())
+        self.answer.grow(growth)
+        return growth
 
     async def grow(self, growth: Growth, *, last: bool = False) -> Growth:
         """What passes now; with the `last` growth, all that is left."""

@@ -1,0 +1,64 @@
+"""A stream whose reader must not wait too long, because it holds something back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+from radixway.pipeline import Chunks
+
+
+class Patient:
+    """The chunks of a stream, and None whenever what is held back has waited long enough: once, until the
+    next chunk comes.
+    """
+
+    def __init__(self, inner: Chunks, waits: Callable[[], bool], longest_wait_s: float) -> None:
+        """`waits`: whether anything is held back now."""
+        self._inner = inner
+        self._waits = waits
+        self._longest_wait_s = longest_wait_s
+        self._next: asyncio.Task[bytes] | None = None
+        self._told = False
+        """None was given since the last chunk."""
+        self._deadline: float | None = None
+        """Of what is held back, in the event loop's time."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes | None:
+        if not self._waits():
+            self._deadline = None
+        if self._next is None:
+            if self._told or not self._waits():
+                self._told = False
+                return await anext(self._inner)
+            self._next = asyncio.ensure_future(self._one())
+        # A task, as not every stream can be asked again once its answer was cancelled.
+        done, _ = await asyncio.wait({self._next}, timeout=self._patience_s())
+        if not done:
+            self._told, self._deadline = True, None
+            return None
+        task, self._next = self._next, None
+        self._told = False
+        return task.result()
+
+    async def aclose(self) -> None:
+        """Ask for nothing more, and let go of the worker."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        await self._inner.aclose()
+
+    async def _one(self) -> bytes:
+        return await anext(self._inner)
+
+    def _patience_s(self) -> float | None:
+        if self._told:
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None:
+            self._deadline = now + self._longest_wait_s
+        return max(0.0, self._deadline - now)
