@@ -4,6 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from radixway.cli import app
 from radixway.evaluation.pii_structured import count_structured
 from radixway.pipeline import PersonalData
 
@@ -59,3 +62,13 @@ def test_structured_data_in_synthetic_texts_is_found_as_well_as_claimed():
     figures = count_structured(Row(row["text"], [Span(**span) for span in row["spans"]]) for row in rows)
     assert figures.overall.labelled > 150
     assert figures.overall.recall >= 0.98 and figures.overall.precision >= 0.98
+
+
+def test_the_command_tells_the_recognisers_figures(tmp_path):
+    told = tmp_path / "figures.json"
+    options = ["--structured", "--data", str(SAMPLE), "--json", str(told)]
+    result = CliRunner().invoke(app, ["eval", "guard", "pii", *options])
+    assert result.exit_code == 0, result.output
+    assert "0 of 150 rows (0.00%) flagged" in " ".join(result.output.split())
+    counts = json.loads(told.read_text())["presidio_structured"]["types"]["US_SSN"]
+    assert counts["labelled"] == counts["reached"] == counts["exact"] > 0

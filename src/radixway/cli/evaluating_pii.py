@@ -26,11 +26,19 @@ def pii(
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Confidence from which a finding counts.")
     ] = 0.7,
+    structured: Annotated[
+        bool, typer.Option("--structured", help="The recognisers alone, of the types that have a form.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw them there: .svg or .png.")] = None,
 ) -> None:
     """F1 per type, by overlap and to the character, and what is flagged in prompts that name nobody."""
     try:
+        if structured:
+            from radixway.cli.evaluating_structured import tell_structured
+
+            tell_structured(data or [], threshold, json_file)
+            return
         figures = _figures(data, head, model, threshold)
         _tell(figures)
         if json_file:
