@@ -142,6 +142,8 @@ def test_a_finding_counts_characters_of_the_text_that_was_given():
     ("text", "expected"),
     [
         ("see https://files.example.org:8080/a?b=c", [("DOMAIN_NAME", "files.example.org")]),
+        ("see https://www.example.org/.", [("DOMAIN_NAME", "https://www.example.org/")]),
+        ("http://jane.example.com and more", [("DOMAIN_NAME", "http://jane.example.com")]),
         ("My site is www.jane-doe.photography.", [("DOMAIN_NAME", "www.jane-doe.photography")]),
         ("bought on bücher.de yesterday", [("DOMAIN_NAME", "bücher.de")]),
         ("my website: jane.me", [("DOMAIN_NAME", "jane.me")]),

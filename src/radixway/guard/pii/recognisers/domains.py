@@ -14,6 +14,9 @@ _LABEL = r"[A-Za-z0-9\u00c0-\u024f]++(?:-++[A-Za-z0-9\u00c0-\u024f]++)*+"
 _NAME = re.compile(rf"(?<![A-Za-z0-9\u00c0-\u024f_.\-]){_LABEL}(?:\.{_LABEL})++")
 _ENDING = re.compile(r"\.[A-Za-z]")
 _SCHEME = "://"
+_SCHEME_BEFORE = re.compile(r"(?<![A-Za-z])(?:https?|ftp|wss?)://$", re.IGNORECASE)
+_LONGEST_SCHEME = len("https://") + 1
+_NOTHING_AFTER = re.compile(r"(/?)(?:[\s,;!?)\]>\"']|\.?$|\.\s|[\u3001\u3002\u4e00-\u9fff\uff0c])")
 _LONGEST = 253
 
 _UNMISTAKABLE = """
@@ -56,7 +59,14 @@ def find_domains(reading: Reading) -> Iterator[PersonalData]:
         end = begin + length
         confidence = _confidence(text, begin, end)
         if confidence:
-            yield PersonalData("DOMAIN_NAME", begin, end, confidence)
+            yield PersonalData("DOMAIN_NAME", *_whole(text, begin, end), confidence)
+
+
+def _whole(text: str, begin: int, end: int) -> tuple[int, int]:
+    """With scheme and slash where the address is nothing but a host's."""
+    scheme = _SCHEME_BEFORE.search(text, max(0, begin - _LONGEST_SCHEME), begin)
+    bare = _NOTHING_AFTER.match(text, end)
+    return (scheme.start(), bare.end(1)) if scheme and bare else (begin, end)
 
 
 def _confidence(text: str, begin: int, end: int) -> float:
