@@ -5,6 +5,7 @@ A request goes to the worker that it is sent to over a real socket, headers and 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -176,3 +177,21 @@ async def envoy_of(gateway) -> AsyncIterator[Envoy]:
     async with grpc.aio.insecure_channel(gateway.gateway.envoy_door.address) as channel:
         async with aiohttp.ClientSession(auto_decompress=False) as client:
             yield Envoy(channel, client)
+
+
+CHAT = "/v1/chat/completions"
+HEAD = [(":method", "POST"), (":path", CHAT), (":authority", "envoy"), (":scheme", "http")]
+
+
+def chat(**fields) -> bytes:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}], **fields}).encode()
+
+
+async def handed_over(envoy: Envoy, **fields):
+    """A call whose chat completion is with its worker."""
+    call = envoy.call()
+    message = ProcessingRequest(request_headers=headers_message(HEAD), protocol_config=BUFFERED)
+    await tell(call, message)
+    said = await tell(call, request_body=HttpBody(body=chat(**fields), end_of_stream=True))
+    assert said.HasField("request_body")
+    return call
