@@ -28,7 +28,7 @@ from radixway.encoders.heads import Head
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, Weights
 from radixway.guard.jailbreak.kinds import KINDS
 
-FAMILY_FOLDS = 5
+FAMILY_FOLDS = 4
 THRESHOLD = 0.7
 WRONG = 0.01
 """Share of harmless rows that may reach the threshold, by readers which were not trained on them."""

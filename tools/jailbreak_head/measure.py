@@ -16,7 +16,7 @@ from radixway.guard.jailbreak.finding import find
 FOLDS = 5
 SURE = 0.7
 """Risk from which known wordings make an attack."""
-RATES = (0.002, 0.005, 0.008, 0.012, 0.02, 0.03)
+RATES = (0.005, 0.008, 0.012, 0.02, 0.03)
 """False positives at which recall is told."""
 
 

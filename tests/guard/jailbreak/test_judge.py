@@ -4,6 +4,7 @@ import pytest
 
 from radixway.encoders import EncoderError, EncoderService
 from radixway.guard.jailbreak import NOTHING, ShippedJudge, open_judge
+from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.texts import Passage
 from radixway.pipeline import GuardUnavailable
 
@@ -101,3 +102,14 @@ async def test_without_an_encoder_known_wordings_still_tell_and_all_else_is_unav
     with pytest.raises(GuardUnavailable, match="no weights"):
         await judge.judge("hello there")
     await service.aclose()
+
+
+async def test_a_head_of_another_encoder_is_told_once_and_nothing_is_judged_by_it(encoders, tmp_path, caplog):
+    damaged = tmp_path / "head.npz"
+    damaged.write_bytes(b"no head")
+    judge = ShippedJudge(encoders, reader=HeadReader(encoders, damaged))
+    for _ in range(2):
+        with pytest.raises(GuardUnavailable, match="is no head"):
+            await judge.judge("hello there")
+    assert len(caplog.records) == 1
+    assert "is no head" in str(judge.describe()["failure"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from radixway.encoders import EncoderService
+from radixway.encoders import EncoderError, EncoderService
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, JailbreakHead
 from radixway.guard.jailbreak.kinds import KINDS
 from radixway.guard.jailbreak.reading import Reading
+
+log = logging.getLogger(__name__)
 
 
 class HeadReader:
@@ -18,6 +21,7 @@ class HeadReader:
         self._encoders = encoders
         self._path = path
         self._head: JailbreakHead | None = None
+        self._failure: str | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -26,10 +30,23 @@ class HeadReader:
 
     async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
         """See `Reader`."""
-        if self._head is None:
-            self._head = JailbreakHead.load(self._path, await self._encoders.ready())
-        return self._head.read(text, await self._encoders.encode(text), hits)
+        head = self._head or await self._load()
+        return head.read(text, await self._encoders.encode(text), hits)
 
     def describe(self) -> dict[str, object]:
         """See `Reader`."""
-        return {"head": self._path.name}
+        told: dict[str, object] = {"head": self._path.name}
+        return told if self._failure is None else told | {"failure": self._failure}
+
+    async def _load(self) -> JailbreakHead:
+        """What does not fit the encoder is not tried again. Raises EncoderError."""
+        encoder = await self._encoders.ready()
+        if self._failure is not None:
+            raise EncoderError(self._failure)
+        try:
+            self._head = JailbreakHead.load(self._path, encoder)
+        except EncoderError as error:
+            self._failure = str(error)
+            log.error("only known wordings tell attacks: %s", error)
+            raise
+        return self._head
