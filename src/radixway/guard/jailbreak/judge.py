@@ -27,7 +27,7 @@ _OPEN = frozenset({"folded", "leetspeak", "spacing", "words reversed"})
 """Views that harmless texts have, too."""
 _JOINED, _CHANGED = 0.7, 0.25
 """Share of words left where letters stood apart, and changed where digits stood for letters."""
-_SUSPICIOUS = 0.2
+_SUSPICIOUS = 0.4
 """Risk of a turn from which several together are read as one text."""
 
 

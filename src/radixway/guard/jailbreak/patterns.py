@@ -13,6 +13,7 @@ from functools import cache
 
 import re2
 
+from radixway.guard.jailbreak.about import IS_ABOUT, MAY_QUOTE
 from radixway.guard.jailbreak.kinds import Kind
 
 _MEMORY = 128 << 20
@@ -20,6 +21,9 @@ _GAP = r"[^a-z0-9]+"
 _GAP_SIGN = " "
 _SENTENCE = r"[^.!?。！？\n]*"
 _SENTENCE_SIGN = "…"
+_MENTIONED = 0.7
+"""What one counts, quoted or not, where the text is plainly about attacks or about somebody's prompts: the
+encoder decides."""
 _QUOTED = 0.15
 """What a wording counts that is quoted where somebody writes about attacks."""
 
@@ -74,6 +78,8 @@ class Patterns:
     def _hit(self, index: int, text: str, about: bool) -> Hit:
         pattern = self.patterns[index]
         confidence = pattern.confidence
+        if about and _compiled(_expand(IS_ABOUT, squashed=False)).search(text):
+            confidence *= _MENTIONED
         if about and all(
             _is_quoted(text, *found.span()) for found in _compiled(self._sources[index]).finditer(text)
         ):
@@ -132,17 +138,8 @@ def _compiled(source: str) -> re2._Regexp:
     return re2.compile(source, _options())
 
 
-_ABOUT = (
-    r"\b(?:what (?:does|do|is meant|would happen)|what is (?:a|the)|explain|meaning|means?|meant|example|"
-    r"detect|classif|prevent|defen[dcs]|mitigat|protect|research|paper|article|blog|lecture|phrase|sentence|"
-    r"called|term|why do|why does|why is|how do(?:es)? (?:attackers|people|prompt)|attack(?:s|ers?)?|"
-    r"translate|spam|prompt injections?|jailbreak(?:s|ing)?|red team|owasp|regex|unit test|test case)\b"
-    r"|什么意思|攻击|怎么防|防止|解释|例如|举例|检测|防御|防范|识别|攻击者|研究|论文|文章|这句话|术语|为什么|翻译|提示词?注入"
-)
-
-
 def _writes_about_attacks(text: str) -> bool:
-    return _compiled(_ABOUT).search(text) is not None
+    return _compiled(MAY_QUOTE).search(text) is not None
 
 
 _REACH = 80
