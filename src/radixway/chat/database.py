@@ -1,0 +1,99 @@
+"""Connections to the database, and transactions in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+_DRIVERS = {
+    "sqlite": "sqlite+aiosqlite",
+    "postgresql": "postgresql+asyncpg",
+    "postgres": "postgresql+asyncpg",
+}
+_BUSY_MS = 30_000
+"""How long a writer of SQLite waits for a writer in another process."""
+
+
+def database_url(given: str) -> URL:
+    """`sqlite:///chats.db`, `postgresql://user@host/name`: with the driver that is used for it.
+
+    Raises ValueError for other databases, without a word of the URL's password.
+    """
+    try:
+        url = make_url(given)
+    except ArgumentError:
+        raise ValueError(
+            "a database's URL is sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+        ) from None
+    name = url.drivername.partition("+")[0]
+    if name not in _DRIVERS:
+        raise ValueError(f"chats are kept in SQLite or PostgreSQL, not in {name}")
+    return url.set(drivername=_DRIVERS[name])
+
+
+class Database:
+    """One database, in one event loop."""
+
+    def __init__(self, url: str, *, connections: int = 8) -> None:
+        """`connections`: of PostgreSQL, the most at a time; of SQLite, of readers."""
+        self.url = database_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        if self.is_sqlite:
+            # One writer at a time is all that SQLite has: the others wait here and not in its lock.
+            self._writer = _sqlite_engine(self.url, 1, "BEGIN IMMEDIATE")
+            self._reader = _sqlite_engine(self.url, connections, "BEGIN")
+        else:
+            self._writer = self._reader = create_async_engine(
+                self.url,
+                pool_size=connections,
+                max_overflow=0,
+                pool_pre_ping=True,
+                pool_timeout=_BUSY_MS / 1000,
+            )
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction: all of it, or, where the block raises, nothing."""
+        async with self._writer.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A view of the database at one moment."""
+        async with self._reader.connect() as connection:
+            yield connection
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for engine in dict.fromkeys((self._writer, self._reader)):
+            await asyncio.shield(engine.dispose())
+
+
+def _sqlite_engine(url: URL, connections: int, begin: str) -> AsyncEngine:
+    engine = create_async_engine(url, pool_size=connections, max_overflow=0, pool_timeout=_BUSY_MS / 1000)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say so
+        cursor = connection.cursor()
+        for pragma in (
+            f"busy_timeout = {_BUSY_MS}",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine

@@ -1,0 +1,23 @@
+"""What may not be, in the words that whoever asked is told."""
+
+from __future__ import annotations
+
+
+class ChatError(Exception):
+    """It cannot be done; the text says why."""
+
+
+class NotFound(ChatError):
+    """There is no such thing, or it belongs to somebody else."""
+
+
+class Refused(ChatError):
+    """It may not be done with this message or chat."""
+
+
+class Busy(ChatError):
+    """Too many messages wait already."""
+
+
+class TooMany(ChatError):
+    """Somebody asks for more than their share."""

@@ -1,0 +1,313 @@
+"""The queue of answers to be found: taken by lease, given back or ended, never lost.
+
+    ready ──claim──► leased ──finish──► (gone, message complete)
+      ▲                │ fail, or the lease runs out
+      └── no words yet ┴── words already, or too many attempts ──► (gone or dead, message aborted)
+
+Every step is one transaction over the job and its message. A step that names an attempt which is not the
+current one changes nothing: whoever lost a lease comes too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, case, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import Database
+from radixway.chat.ids import new_id
+from radixway.chat.messages import end_message
+from radixway.chat.records import Job, MessageState
+from radixway.chat.schema import jobs, messages
+
+READY, LEASED, DEAD = "ready", "leased", "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer that was brought to an end without its worker."""
+
+    message_id: str
+    state: MessageState
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What the passing of time has done."""
+
+    requeued: tuple[str, ...]
+    """Messages whose worker was not heard of any more before it said a word: they wait again."""
+    ended: tuple[Ended, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Where a job stands."""
+
+    position: int
+    """How many go before it."""
+    size: int
+    """Of its queue."""
+
+
+class Jobs:
+    """The jobs of all queues, of all processes that share the database."""
+
+    def __init__(
+        self, database: Database, clock: Callable[[], float], *, lease_s: float = 30.0, most_attempts: int = 3
+    ) -> None:
+        """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`."""
+        self._database = database
+        self._clock = clock
+        self._lease_s = lease_s
+        self._most_attempts = most_attempts
+
+    async def claim(
+        self,
+        queues: Collection[str],
+        owner: str,
+        *,
+        worker: dict[str, Any] | None = None,
+        worker_id: str | None = None,
+    ) -> Job | None:
+        """Take the first job of these queues that may begin; None where there is none.
+
+        `worker`, `worker_id`: noted with the message.
+        """
+        now = self._clock()
+        first = (
+            select(jobs.c.number)
+            .where(
+                jobs.c.state == READY,
+                jobs.c.queue.in_(queues),
+                jobs.c.available_at <= now,
+                or_(jobs.c.deadline.is_(None), jobs.c.deadline > now),
+            )
+            .order_by(jobs.c.priority.desc(), jobs.c.number)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        take = (
+            update(jobs)
+            .where(jobs.c.number == first.scalar_subquery(), jobs.c.state == READY)
+            .values(
+                state=LEASED,
+                lease_owner=owner,
+                lease_until=now + self._lease_s,
+                attempts=jobs.c.attempts + 1,
+                attempt_id=new_id(),
+            )
+            .returning(jobs)
+        )
+        async with self._database.write() as write:
+            row = (await write.execute(take)).first()
+            if row is None:
+                return None
+            await write.execute(
+                update(messages)
+                .where(messages.c.id == row.message_id)
+                .values(
+                    state=MessageState.IN_PROGRESS,
+                    work_begin_at=now,
+                    worker_id=worker_id,
+                    worker_config=worker,
+                )
+            )
+        return Job(row.message_id, row.user_id, row.queue, row.attempts, row.attempt_id, row.lease_until)
+
+    async def renew(self, attempts: Collection[str]) -> set[str]:
+        """Hold these longer. Returns those that are still held: whoever has another must let it go."""
+        held = (
+            update(jobs)
+            .where(jobs.c.attempt_id.in_(attempts), jobs.c.state == LEASED)
+            .values(lease_until=self._clock() + self._lease_s)
+            .returning(jobs.c.attempt_id)
+        )
+        async with self._database.write() as write:
+            return {attempt for (attempt,) in await write.execute(held)}
+
+    async def begin(self, attempt: str) -> bool:
+        """Its first words have come: from now on it is not begun anew by itself. False: too late."""
+        async with self._database.write() as write:
+            message_id = await self._held(write, attempt)
+            if message_id is None:
+                return False
+            await write.execute(
+                update(messages)
+                .where(messages.c.id == message_id, messages.c.first_token_at.is_(None))
+                .values(first_token_at=self._clock())
+            )
+            return True
+
+    async def finish(self, attempt: str, content: str, **fields: Any) -> bool:
+        """The answer is whole. `fields`: further columns of the message. False: too late."""
+        async with self._database.write() as write:
+            message_id = await self._held(write, attempt)
+            if message_id is None:
+                return False
+            await write.execute(
+                update(messages)
+                .where(messages.c.id == message_id)
+                .values(state=MessageState.COMPLETE, content=content, work_end_at=self._clock(), **fields)
+            )
+            await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
+            return True
+
+    async def fail(
+        self,
+        attempt: str,
+        error: str,
+        *,
+        partial: str | None = None,
+        again: bool = True,
+        after_s: float = 0.0,
+    ) -> MessageState | None:
+        """The worker could not. Returns what the message is now; None: too late.
+
+        Without words so far (`partial`) and with attempts left it waits again, for `after_s` at least;
+        otherwise it is aborted, keeps its words, and a job without any goes to the dead letters. `again`:
+        whether another attempt may help.
+        """
+        now = self._clock()
+        async with self._database.write() as write:
+            message_id = await self._held(write, attempt)
+            if message_id is None:
+                return None
+            left = await self._attempts_left(write, message_id)
+            if again and left and partial is None:
+                await self._requeue(write, (message_id,), now + after_s, error)
+                return MessageState.PENDING
+            await self._abort(write, message_id, now, error, partial)
+            return MessageState.ABORTED_BY_WORKER
+
+    async def cancel(self, message_id: str, partial: str | None = None) -> bool:
+        """Nobody wants the answer any more; its words so far stay. Whether it was under way."""
+        async with self._database.write() as write:
+            ended = await end_message(write, message_id, MessageState.CANCELLED, self._clock())
+            if ended and partial is not None:
+                await write.execute(
+                    update(messages).where(messages.c.id == message_id).values(content=partial)
+                )
+            return ended
+
+    async def keep(self, partial: dict[str, str]) -> None:
+        """Note the words that answers have so far, by message: what is left of them if this process dies."""
+        async with self._database.write() as write:
+            for message_id, content in partial.items():
+                await write.execute(
+                    update(messages)
+                    .where(messages.c.id == message_id, messages.c.state == MessageState.IN_PROGRESS)
+                    .values(content=content)
+                )
+
+    async def reap(self) -> Reaped:
+        """End or give back what is overdue: leases that ran out, jobs that waited too long."""
+        now = self._clock()
+        requeued: list[str] = []
+        ended: list[Ended] = []
+        async with self._database.write() as write:
+            overdue = await write.execute(
+                select(jobs.c.message_id, jobs.c.state, jobs.c.attempts, messages.c.first_token_at)
+                .join(messages, messages.c.id == jobs.c.message_id)
+                .where(_overdue(now))
+                .order_by(jobs.c.number)
+                .with_for_update(skip_locked=True, of=jobs)
+            )
+            for message_id, state, attempts, first_token_at in overdue.all():
+                if state == READY:
+                    await end_message(write, message_id, MessageState.TIMEOUT, now, "Timeout")
+                    ended.append(Ended(message_id, MessageState.TIMEOUT))
+                elif first_token_at is None and attempts < self._most_attempts:
+                    await self._requeue(write, (message_id,), now, "the worker was not heard of any more")
+                    requeued.append(message_id)
+                else:
+                    await self._abort(write, message_id, now, "the worker was not heard of any more")
+                    ended.append(Ended(message_id, MessageState.ABORTED_BY_WORKER))
+        return Reaped(tuple(requeued), tuple(ended))
+
+    async def next_due(self) -> float | None:
+        """When time alone will next give `reap` or `claim` something to do; None: never."""
+        now = self._clock()
+        ready, leased = jobs.c.state == READY, jobs.c.state == LEASED
+        times = select(
+            func.min(case((leased, jobs.c.lease_until))),
+            func.min(case((ready, jobs.c.deadline))),
+            func.min(case((and_(ready, jobs.c.available_at > now), jobs.c.available_at))),
+        )
+        async with self._database.read() as read:
+            known = [at for at in (await read.execute(times)).one() if at is not None]
+            return min(known, default=None)
+
+    async def waiting(self, message_id: str) -> Waiting | None:
+        """How many go before it; None once it is not waiting."""
+        own = select(jobs.c.queue, jobs.c.priority, jobs.c.number).where(
+            jobs.c.message_id == message_id, jobs.c.state == READY
+        )
+        async with self._database.read() as read:
+            job = (await read.execute(own)).first()
+            if job is None:
+                return None
+            before = or_(
+                jobs.c.priority > job.priority,
+                and_(jobs.c.priority == job.priority, jobs.c.number < job.number),
+            )
+            counted = select(func.count(), func.sum(case((before, 1), else_=0))).where(
+                jobs.c.state == READY, jobs.c.queue == job.queue
+            )
+            size, position = (await read.execute(counted)).one()
+            return Waiting(int(position or 0), size)
+
+    async def _held(self, write: AsyncConnection, attempt: str) -> str | None:
+        """The message of a current attempt, which nobody else changes before the transaction ends."""
+        held = select(jobs.c.message_id).where(jobs.c.attempt_id == attempt, jobs.c.state == LEASED)
+        found: str | None = (await write.execute(held.with_for_update())).scalar_one_or_none()
+        return found
+
+    async def _attempts_left(self, write: AsyncConnection, message_id: str) -> bool:
+        made: int = (
+            await write.execute(select(jobs.c.attempts).where(jobs.c.message_id == message_id))
+        ).scalar_one()
+        return made < self._most_attempts
+
+    async def _requeue(self, write: AsyncConnection, ids: Sequence[str], at: float, error: str) -> None:
+        await write.execute(
+            update(jobs)
+            .where(jobs.c.message_id.in_(ids))
+            .values(
+                state=READY,
+                available_at=at,
+                deadline=at + (jobs.c.deadline - jobs.c.created_at),
+                attempt_id=None,
+                lease_owner=None,
+                lease_until=None,
+                last_error=error,
+            )
+        )
+        await write.execute(
+            update(messages)
+            .where(messages.c.id.in_(ids))
+            .values(state=MessageState.PENDING, work_begin_at=None, worker_id=None, worker_config=None)
+        )
+
+    async def _abort(
+        self, write: AsyncConnection, message_id: str, now: float, error: str, partial: str | None = None
+    ) -> None:
+        values: dict[str, Any] = {"state": MessageState.ABORTED_BY_WORKER, "error": error, "work_end_at": now}
+        if partial is not None:
+            values["content"] = partial
+        await write.execute(update(messages).where(messages.c.id == message_id).values(**values))
+        await write.execute(
+            update(jobs)
+            .where(jobs.c.message_id == message_id)
+            .values(state=DEAD, attempt_id=None, lease_owner=None, lease_until=None, last_error=error)
+        )
+
+
+def _overdue(now: float) -> Any:
+    return or_(
+        and_(jobs.c.state == LEASED, jobs.c.lease_until <= now),
+        and_(jobs.c.state == READY, jobs.c.deadline <= now),
+    )

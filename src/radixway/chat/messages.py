@@ -1,0 +1,283 @@
+"""Chats and their messages: what may follow what, and the job that is written with the message it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Row, func, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import Database
+from radixway.chat.errors import Busy, NotFound, Refused, TooMany
+from radixway.chat.ids import new_id
+from radixway.chat.records import Chat, Message, MessageState, Role
+from radixway.chat.schema import chats, jobs, messages
+
+WhileBusy = Literal["reject", "interrupt", "enqueue"]
+"""Of a further question in a chat that is being answered: it is refused, it ends the answers under way, or it
+waits its turn."""
+
+_TITLE = 100
+"""Characters of a title."""
+_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is too much; None: nothing is."""
+
+    at_once: int | None = 3
+    """Answers that a user may have under way."""
+    waiting: int | None = None
+    """Jobs that may wait in one queue."""
+    messages: int | None = None
+    """In a chat."""
+    characters: int | None = None
+    """In a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an answer is asked for with."""
+
+    parent_id: str
+    queue: str
+    """Workers of one kind share it; `pull:…` for those that fetch, `push:…` for the gateway's own."""
+    model: str
+    work_parameters: dict[str, Any]
+    priority: int = 0
+    waits_s: float | None = None
+    """How long it may wait for a worker."""
+    idempotency_key: str | None = None
+
+
+class Messages:
+    """The messages of all chats. Whoever asks gives the user: what is another's is not found."""
+
+    def __init__(self, database: Database, clock: Callable[[], float], limits: Limits | None = None) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+        self._limits = limits or Limits()
+
+    async def find(self, user_id: str, message_id: str) -> Message:
+        """Raises NotFound."""
+        async with self._database.read() as read:
+            return await _own_message(read, user_id, message_id)
+
+    async def of_chat(self, user_id: str, chat_id: str) -> list[Message]:
+        """All of a chat, in the order in which they were made. Raises NotFound."""
+        async with self._database.read() as read:
+            await own_chat(read, user_id, chat_id)
+            rows = await read.execute(
+                select(messages).where(messages.c.chat_id == chat_id).order_by(messages.c.id)
+            )
+            return [Message.of(row) for row in rows]
+
+    async def thread(self, message_id: str) -> list[Message]:
+        """A message and all above it, the first of the chat first; empty where there is no such message."""
+        above = (
+            select(messages.c.id, messages.c.parent_id, literal(0).label("depth"))
+            .where(messages.c.id == message_id)
+            .cte(recursive=True)
+        )
+        parent = messages.alias()
+        above = above.union_all(
+            select(parent.c.id, parent.c.parent_id, above.c.depth + 1).join(
+                above, parent.c.id == above.c.parent_id
+            )
+        )
+        wanted = select(messages).join(above, messages.c.id == above.c.id).order_by(above.c.depth.desc())
+        async with self._database.read() as read:
+            return [Message.of(row) for row in await read.execute(wanted)]
+
+    async def ask(
+        self,
+        user_id: str,
+        chat_id: str,
+        parent_id: str | None,
+        content: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """Write what a user says, below a finished answer or as the first of a chat, which it names.
+
+        Raises NotFound, Refused, TooMany.
+        """
+        if self._limits.characters is not None and len(content) > self._limits.characters:
+            raise TooMany("Message too long")
+        async with self._database.write() as write:
+            chat = await own_chat(write, user_id, chat_id, lock=True)
+            if idempotency_key is not None and (known := await _by_key(write, chat_id, idempotency_key)):
+                return known
+            await self._check_room(write, chat_id)
+            await self._check_parent(write, chat_id, parent_id)
+            message = await self._insert(
+                write,
+                chat_id=chat_id,
+                parent_id=parent_id,
+                role=Role.PROMPTER,
+                state=MessageState.MANUAL,
+                content=content,
+                idempotency_key=idempotency_key,
+            )
+            title = chat.title if chat.title is not None or parent_id is not None else _title(content)
+            await self._touch(write, chat_id, message.id, title)
+            return message
+
+    async def request_answer(
+        self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
+    ) -> tuple[Message, list[str]]:
+        """Write a message without words, and the job of finding them, in one transaction.
+
+        Returns it, and the ids of the answers that were ended for it. The same `idempotency_key` gives the
+        same message. Raises NotFound, Refused, TooMany, Busy.
+        """
+        async with self._database.write() as write:
+            await own_chat(write, user_id, chat_id, lock=True)
+            key = question.idempotency_key
+            if key is not None and (known := await _by_key(write, chat_id, key)):
+                return known, []
+            parent = await _own_message(write, user_id, question.parent_id)
+            if parent.chat_id != chat_id:
+                raise NotFound("Parent message not found")
+            if parent.role is not Role.PROMPTER:
+                raise Refused("Parent message is not a prompter message")
+            await self._check_room(write, chat_id)
+            ended = await self._make_way(write, chat_id, while_busy)
+            await self._check_share(write, user_id, question.queue)
+            message = await self._insert(
+                write,
+                chat_id=chat_id,
+                parent_id=parent.id,
+                role=Role.ASSISTANT,
+                state=MessageState.PENDING,
+                model=question.model,
+                work_parameters=question.work_parameters,
+                idempotency_key=key,
+            )
+            now = message.created_at
+            await write.execute(
+                jobs.insert().values(
+                    message_id=message.id,
+                    user_id=user_id,
+                    queue=question.queue,
+                    priority=question.priority,
+                    state="ready",
+                    created_at=now,
+                    available_at=now,
+                    deadline=None if question.waits_s is None else now + question.waits_s,
+                )
+            )
+            await self._touch(write, chat_id, message.id)
+            return message, ended
+
+    async def _make_way(self, write: AsyncConnection, chat_id: str, while_busy: WhileBusy) -> list[str]:
+        if while_busy == "enqueue":
+            return []
+        found = await write.execute(
+            select(messages.c.id).where(messages.c.chat_id == chat_id, messages.c.state.in_(_UNDER_WAY))
+        )
+        under_way = list(found.scalars())
+        if under_way and while_busy == "reject":
+            raise Busy("This chat is being answered")
+        for message_id in under_way:
+            await end_message(write, message_id, MessageState.CANCELLED, self._clock())
+        return under_way
+
+    async def _check_share(self, write: AsyncConnection, user_id: str, queue: str) -> None:
+        at_once, waiting = self._limits.at_once, self._limits.waiting
+        if at_once is not None and await _count(write, jobs.c.user_id == user_id, _alive()) >= at_once:
+            raise TooMany(f"{at_once} answers at a time; wait for one of them")
+        if (
+            waiting is not None
+            and await _count(write, jobs.c.queue == queue, jobs.c.state == "ready") >= waiting
+        ):
+            raise Busy("The server is currently busy. Please try again later.")
+
+    async def _check_room(self, write: AsyncConnection, chat_id: str) -> None:
+        if self._limits.messages is None:
+            return
+        count = select(func.count()).select_from(messages).where(messages.c.chat_id == chat_id)
+        if (await write.execute(count)).scalar_one() >= self._limits.messages:
+            raise TooMany("Maximum number of messages reached")
+
+    async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
+        """Whether what a user says may stand there. Raises Refused, in the published words."""
+        of_chat = messages.c.chat_id == chat_id
+        if parent_id is None:
+            if (await write.execute(select(messages.c.id).where(of_chat).limit(1))).first() is not None:
+                raise Refused("Trying to add first message to non-empty chat")
+            return
+        asked = select(messages.c.role, messages.c.state).where(of_chat, messages.c.id == parent_id)
+        parent = (await write.execute(asked)).first()
+        if parent is None:
+            raise Refused("Parent message not found")
+        if parent.role != Role.ASSISTANT:
+            raise Refused("Parent message is not an assistant message")
+        if parent.state != MessageState.COMPLETE:
+            raise Refused("Parent message is not complete")
+
+    async def _insert(self, write: AsyncConnection, **values: Any) -> Message:
+        values |= {"id": new_id(), "created_at": self._clock()}
+        row = (await write.execute(messages.insert().values(**values).returning(*messages.c))).one()
+        return Message.of(row)
+
+    async def _touch(self, write: AsyncConnection, chat_id: str, tail: str, title: str | None = None) -> None:
+        values: dict[str, Any] = {"modified_at": self._clock(), "active_thread_tail_message_id": tail}
+        if title is not None:
+            values["title"] = title
+        await write.execute(update(chats).where(chats.c.id == chat_id).values(**values))
+
+
+async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False) -> Chat:
+    """A user's chat; with `lock`, nobody else writes in it before the transaction ends. Raises NotFound."""
+    wanted = select(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
+    row = (await connection.execute(wanted.with_for_update() if lock else wanted)).first()
+    if row is None:
+        raise NotFound("Chat not found")
+    return Chat(**row._mapping)
+
+
+async def end_message(
+    write: AsyncConnection, message_id: str, state: MessageState, now: float, error: str | None = None
+) -> bool:
+    """Bring an answer under way to its end, whatever its job is at. Whether it had not ended before."""
+    await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
+    ended = await write.execute(
+        update(messages)
+        .where(messages.c.id == message_id, messages.c.state.in_(_UNDER_WAY))
+        .values(state=state, error=error, work_end_at=now)
+    )
+    return ended.rowcount > 0
+
+
+async def _own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:
+    wanted = select(messages).join(chats).where(messages.c.id == message_id, chats.c.user_id == user_id)
+    row = (await connection.execute(wanted)).first()
+    if row is None:
+        raise NotFound("Message not found")
+    return Message.of(row)
+
+
+async def _by_key(connection: AsyncConnection, chat_id: str, key: str) -> Message | None:
+    wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
+    row: Row[Any] | None = (await connection.execute(wanted)).first()
+    return None if row is None else Message.of(row)
+
+
+async def _count(connection: AsyncConnection, *conditions: Any) -> int:
+    counted: int = (
+        await connection.execute(select(func.count()).select_from(jobs).where(*conditions))
+    ).scalar_one()
+    return counted
+
+
+def _alive() -> Any:
+    return jobs.c.state.in_(("ready", "leased"))
+
+
+def _title(content: str) -> str:
+    return content.strip()[:_TITLE]

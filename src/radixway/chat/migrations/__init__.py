@@ -1,0 +1,31 @@
+"""How the tables came to be what they are: one step per file in `versions/`, run by Alembic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+
+from radixway.chat.database import Database
+
+_LOCK = 0x72616469787761  # of PostgreSQL's advisory locks; anything that nobody else uses
+
+
+async def migrate(database: Database) -> None:
+    """Bring the tables up to date; several processes may start at once.
+
+    Raises alembic.util.CommandError: the database was made by a later version.
+    """
+    async with database.write() as connection:
+        if not database.is_sqlite:  # which lets one writer in anyhow
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        await connection.run_sync(_upgrade)
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

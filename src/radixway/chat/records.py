@@ -1,0 +1,112 @@
+"""Rows as the rooms hand them around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Row
+
+
+class Role(StrEnum):
+    """Who wrote a message."""
+
+    PROMPTER = "prompter"
+    ASSISTANT = "assistant"
+
+
+class MessageState(StrEnum):
+    """How far a message is."""
+
+    MANUAL = "manual"
+    """Written by a user."""
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETE = "complete"
+    ABORTED_BY_WORKER = "aborted_by_worker"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more will come."""
+        return self not in (MessageState.PENDING, MessageState.IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whoever chats."""
+
+    id: str
+    tenant: str
+    provider: str
+    provider_account_id: str
+    display_name: str
+    role: str
+    created_at: float
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat, without its messages."""
+
+    id: str
+    user_id: str
+    created_at: float
+    modified_at: float
+    title: str | None
+    hidden: bool
+    archived: bool
+    allow_data_use: bool
+    active_thread_tail_message_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat; its parents make the thread that it belongs to."""
+
+    id: str
+    chat_id: str
+    parent_id: str | None
+    role: Role
+    state: MessageState
+    content: str | None
+    error: str | None
+    created_at: float
+    score: int
+    work_parameters: dict[str, Any] | None
+    model: str | None
+    worker_id: str | None
+    worker_config: dict[str, Any] | None
+    work_begin_at: float | None
+    first_token_at: float | None
+    work_end_at: float | None
+    usage: dict[str, Any] | None
+    used_plugin: dict[str, Any] | None
+    safe_content: str | None
+    safety_level: int | None
+    safety_label: str | None
+    safety_rots: str | None
+    idempotency_key: str | None
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Message:
+        """A row of the table `messages`, all its columns."""
+        fields = dict(row._mapping)
+        return cls(**fields | {"role": Role(fields["role"]), "state": MessageState(fields["state"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The work of answering one message, as whoever took it holds it."""
+
+    message_id: str
+    user_id: str
+    queue: str
+    attempts: int
+    """This one included."""
+    attempt_id: str
+    """Of this attempt alone: what comes under another is too late."""
+    lease_until: float

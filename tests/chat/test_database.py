@@ -1,0 +1,36 @@
+"""The database and its tables."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection
+
+from radixway.chat.database import Database, database_url
+from radixway.chat.migrations import migrate
+from radixway.chat.schema import metadata
+
+
+async def test_the_migrations_make_the_tables_as_they_are_to_be(database: Database) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return compare_metadata(MigrationContext.configure(connection), metadata)
+
+    async with database.read() as read:
+        assert await read.run_sync(differences) == []
+
+
+async def test_processes_that_start_together_make_them_once(database_url: str) -> None:
+    several = [Database(database_url) for _ in range(3)]
+    await asyncio.gather(*(migrate(each) for each in several))
+    for each in several:
+        await each.aclose()
+
+
+@pytest.mark.parametrize("url", ["mysql://a:hush@b/c", "redis://a", "not a url hush", ""])
+def test_other_databases_are_refused_without_telling_their_passwords(url: str) -> None:
+    with pytest.raises(ValueError, match="SQLite|sqlite") as refused:
+        database_url(url)
+    assert "hush" not in str(refused.value)

@@ -1,0 +1,262 @@
+"""Jobs are taken once, given back when their worker dies, and end in every case."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from radixway.chat.database import Database
+from radixway.chat.errors import Busy, Refused, TooMany
+from radixway.chat.jobs import Ended, Jobs, Waiting
+from radixway.chat.messages import Limits, Messages, Question
+from radixway.chat.records import Message, MessageState
+from radixway.chat.schema import chats, users
+
+USER = "user-1"
+
+
+@dataclass
+class Clock:
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class House:
+    """A database with one user, and what works on it."""
+
+    database: Database
+    limits: Limits = field(default_factory=lambda: Limits(at_once=None))
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.messages = Messages(self.database, self.clock, self.limits)
+        self.jobs = Jobs(self.database, self.clock, lease_s=30, most_attempts=3)
+
+    async def open(self) -> House:
+        row = {"id": USER, "tenant": "default", "provider": "local", "provider_account_id": USER}
+        async with self.database.write() as write:
+            await write.execute(users.insert().values(**row, display_name="Eve", created_at=0.0))
+        return self
+
+    async def chat(self, chat_id: str = "chat-1") -> str:
+        async with self.database.write() as write:
+            await write.execute(
+                chats.insert().values(id=chat_id, user_id=USER, created_at=0.0, modified_at=0.0)
+            )
+        return chat_id
+
+    async def asked(self, queue: str = "q", priority: int = 0, waits_s: float | None = None) -> Message:
+        """An answer that waits, in a chat of its own."""
+        self._chats = getattr(self, "_chats", 0) + 1
+        chat = await self.chat(f"chat-of-its-own-{self._chats}")
+        said = await self.messages.ask(USER, chat, None, "What is a radix tree?")
+        question = Question(said.id, queue, "m", {}, priority=priority, waits_s=waits_s)
+        return (await self.messages.request_answer(USER, chat, question))[0]
+
+    async def now(self, message: Message) -> Message:
+        return await self.messages.find(USER, message.id)
+
+
+@pytest.fixture
+async def house(database: Database) -> House:
+    return await House(database).open()
+
+
+async def test_a_finished_answer_is_whole_and_its_job_gone(house: House) -> None:
+    answer = await house.asked()
+    assert answer.state is MessageState.PENDING
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None and job.message_id == answer.id
+    assert (await house.now(answer)).state is MessageState.IN_PROGRESS
+    assert await house.jobs.begin(job.attempt_id)
+    assert await house.jobs.finish(job.attempt_id, "A tree.", usage={"completion_tokens": 2})
+    whole = await house.now(answer)
+    assert (whole.state, whole.content, whole.usage) == ("complete", "A tree.", {"completion_tokens": 2})
+    assert await house.jobs.claim(["q"], "w") is None
+    assert not await house.jobs.finish(job.attempt_id, "again")
+
+
+async def test_a_job_is_taken_once_however_many_ask_at_the_same_time(house: House) -> None:
+    answers = [await house.asked() for _ in range(8)]
+    jobs = await asyncio.gather(*(house.jobs.claim(["q"], f"w{n}") for n in range(20)))
+    taken = [job.message_id for job in jobs if job is not None]
+    assert sorted(taken) == sorted(answer.id for answer in answers)
+
+
+async def test_higher_priority_goes_first_and_then_who_came_first(house: House) -> None:
+    first, second = await house.asked(), await house.asked()
+    urgent = await house.asked(priority=5)
+    assert await house.jobs.waiting(second.id) == Waiting(position=2, size=3)
+    taken = [await house.jobs.claim(["q"], "w") for _ in range(3)]
+    assert [job.message_id for job in taken if job] == [urgent.id, first.id, second.id]
+    assert await house.jobs.waiting(second.id) is None
+
+
+async def test_workers_take_from_their_own_queues_alone(house: House) -> None:
+    await house.asked(queue="other")
+    assert await house.jobs.claim(["q"], "w") is None
+    assert await house.jobs.claim(["q", "other"], "w") is not None
+
+
+async def test_a_worker_that_dies_before_its_first_word_costs_nothing(house: House) -> None:
+    answer = await house.asked()
+    lost = await house.jobs.claim(["q"], "dies")
+    assert lost is not None
+    assert (await house.jobs.reap()).requeued == ()
+    house.clock.now += 31
+    assert await house.jobs.next_due() == lost.lease_until
+    assert (await house.jobs.reap()).requeued == (answer.id,)
+    again = await house.jobs.claim(["q"], "lives")
+    assert again is not None and again.message_id == answer.id and again.attempts == 2
+    assert not await house.jobs.finish(lost.attempt_id, "too late")
+    assert not await house.jobs.begin(lost.attempt_id)
+    assert await house.jobs.fail(lost.attempt_id, "too late") is None
+    assert await house.jobs.finish(again.attempt_id, "in time")
+    assert (await house.now(answer)).content == "in time"
+
+
+async def test_a_lease_that_is_renewed_does_not_run_out(house: House) -> None:
+    await house.asked()
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None
+    house.clock.now += 20
+    assert await house.jobs.renew([job.attempt_id, "unknown"]) == {job.attempt_id}
+    house.clock.now += 20
+    assert await house.jobs.reap() == (await house.jobs.reap()) and await house.jobs.finish(job.attempt_id, "x")
+
+
+async def test_words_that_came_are_kept_when_the_worker_dies(house: House) -> None:
+    answer = await house.asked()
+    job = await house.jobs.claim(["q"], "dies")
+    assert job is not None and await house.jobs.begin(job.attempt_id)
+    await house.jobs.keep({answer.id: "A radix"})
+    house.clock.now += 31
+    assert (await house.jobs.reap()).ended == (Ended(answer.id, MessageState.ABORTED_BY_WORKER),)
+    left = await house.now(answer)
+    assert (left.state, left.content) == ("aborted_by_worker", "A radix")
+    assert await house.jobs.claim(["q"], "w") is None
+
+
+async def test_who_waits_too_long_is_told_so_without_any_worker(house: House) -> None:
+    answer = await house.asked(waits_s=60)
+    assert await house.jobs.next_due() == house.clock.now + 60
+    house.clock.now += 60
+    assert await house.jobs.claim(["q"], "late") is None
+    assert (await house.jobs.reap()).ended == (Ended(answer.id, MessageState.TIMEOUT),)
+    assert (await house.now(answer)).state is MessageState.TIMEOUT
+
+
+async def test_a_job_that_was_given_back_has_its_whole_time_to_wait_again(house: House) -> None:
+    answer = await house.asked(waits_s=60)
+    house.clock.now += 50
+    job = await house.jobs.claim(["q"], "dies")
+    assert job is not None
+    house.clock.now += 31
+    assert (await house.jobs.reap()).requeued == (answer.id,)
+    house.clock.now += 59
+    assert (await house.jobs.reap()).ended == ()
+
+
+async def test_an_error_is_tried_again_until_there_were_enough_attempts(house: House) -> None:
+    answer = await house.asked()
+    for state in (MessageState.PENDING, MessageState.PENDING, MessageState.ABORTED_BY_WORKER):
+        job = await house.jobs.claim(["q"], "w")
+        assert job is not None
+        assert await house.jobs.fail(job.attempt_id, "out of memory") is state
+    assert await house.jobs.claim(["q"], "w") is None
+    assert (await house.now(answer)).error == "out of memory"
+
+
+async def test_a_job_given_back_for_later_waits_till_then(house: House) -> None:
+    await house.asked()
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None
+    await house.jobs.fail(job.attempt_id, "busy", after_s=5)
+    assert await house.jobs.claim(["q"], "w") is None
+    assert await house.jobs.next_due() == house.clock.now + 5
+    house.clock.now += 5
+    assert await house.jobs.claim(["q"], "w") is not None
+
+
+async def test_what_is_cancelled_ends_at_once_and_frees_its_worker(house: House) -> None:
+    waiting, running = await house.asked(queue="other"), await house.asked()
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None
+    assert await house.jobs.cancel(waiting.id) and await house.jobs.cancel(running.id, partial="A ra")
+    assert await house.jobs.renew([job.attempt_id]) == set()
+    assert not await house.jobs.finish(job.attempt_id, "whole")
+    assert (await house.now(running)).content == "A ra"
+    assert not await house.jobs.cancel(running.id)
+
+
+async def test_a_user_has_so_many_answers_at_once(database: Database) -> None:
+    house = await House(database, Limits(at_once=2)).open()
+    await house.asked()
+    await house.asked()
+    with pytest.raises(TooMany, match="2 answers at a time"):
+        await house.asked()
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None and await house.jobs.finish(job.attempt_id, "done")
+    await house.asked()
+
+
+async def test_a_full_queue_takes_no_more_and_leaves_no_orphan(database: Database) -> None:
+    house = await House(database, Limits(at_once=None, waiting=1)).open()
+    await house.asked()
+    chat = await house.chat()
+    said = await house.messages.ask(USER, chat, None, "hello")
+    with pytest.raises(Busy, match="currently busy"):
+        await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
+    assert [message.id for message in await house.messages.of_chat(USER, chat)] == [said.id]
+
+
+async def test_the_same_key_gives_the_same_answer(house: House) -> None:
+    chat = await house.chat()
+    said = await house.messages.ask(USER, chat, None, "hello", idempotency_key="a")
+    assert await house.messages.ask(USER, chat, None, "hello", idempotency_key="a") == said
+    question = Question(said.id, "q", "m", {}, idempotency_key="b")
+    both = await asyncio.gather(*(house.messages.request_answer(USER, chat, question) for _ in range(2)))
+    assert both[0][0].id == both[1][0].id
+    assert await house.jobs.claim(["q"], "w") is not None
+    assert await house.jobs.claim(["q"], "w") is None
+
+
+@pytest.mark.parametrize("while_busy", ["reject", "interrupt", "enqueue"])
+async def test_a_second_question_while_the_first_is_answered(house: House, while_busy: str) -> None:
+    chat = await house.chat()
+    said = await house.messages.ask(USER, chat, None, "hello")
+    first, _ = await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
+    asking = house.messages.request_answer(
+        USER, chat, Question(said.id, "q", "m", {}), while_busy=while_busy
+    )
+    if while_busy == "reject":
+        with pytest.raises(Busy):
+            await asking
+        return
+    second, ended = await asking
+    assert ended == ([first.id] if while_busy == "interrupt" else [])
+    states = [message.state for message in await house.messages.of_chat(USER, chat)][1:]
+    assert states == [MessageState.CANCELLED if ended else MessageState.PENDING, MessageState.PENDING]
+
+
+async def test_what_may_follow_what(house: House) -> None:
+    chat = await house.chat()
+    with pytest.raises(Refused, match="Parent message not found"):
+        await house.messages.ask(USER, chat, "nobody", "hello")
+    said = await house.messages.ask(USER, chat, None, "hello")
+    with pytest.raises(Refused, match="first message to non-empty chat"):
+        await house.messages.ask(USER, chat, None, "hello")
+    with pytest.raises(Refused, match="not an assistant message"):
+        await house.messages.ask(USER, chat, said.id, "hello")
+    answer, _ = await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
+    with pytest.raises(Refused, match="not complete"):
+        await house.messages.ask(USER, chat, answer.id, "more")
+    job = await house.jobs.claim(["q"], "w")
+    assert job is not None and await house.jobs.finish(job.attempt_id, "Hi.")
+    more = await house.messages.ask(USER, chat, answer.id, "more")
+    assert [message.id for message in await house.messages.thread(more.id)] == [said.id, answer.id, more.id]
