@@ -3,63 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 import pytest
 
+from chat_house import USER, House
 from radixway.chat.database import Database
 from radixway.chat.errors import Busy, Refused, TooMany
-from radixway.chat.jobs import Ended, Jobs, Waiting
-from radixway.chat.messages import Limits, Messages, Question
-from radixway.chat.records import Message, MessageState
-from radixway.chat.schema import chats, users
-
-USER = "user-1"
-
-
-@dataclass
-class Clock:
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class House:
-    """A database with one user, and what works on it."""
-
-    database: Database
-    limits: Limits = field(default_factory=lambda: Limits(at_once=None))
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self) -> None:
-        self.messages = Messages(self.database, self.clock, self.limits)
-        self.jobs = Jobs(self.database, self.clock, lease_s=30, most_attempts=3)
-
-    async def open(self) -> House:
-        row = {"id": USER, "tenant": "default", "provider": "local", "provider_account_id": USER}
-        async with self.database.write() as write:
-            await write.execute(users.insert().values(**row, display_name="Eve", created_at=0.0))
-        return self
-
-    async def chat(self, chat_id: str = "chat-1") -> str:
-        async with self.database.write() as write:
-            await write.execute(
-                chats.insert().values(id=chat_id, user_id=USER, created_at=0.0, modified_at=0.0)
-            )
-        return chat_id
-
-    async def asked(self, queue: str = "q", priority: int = 0, waits_s: float | None = None) -> Message:
-        """An answer that waits, in a chat of its own."""
-        self._chats = getattr(self, "_chats", 0) + 1
-        chat = await self.chat(f"chat-of-its-own-{self._chats}")
-        said = await self.messages.ask(USER, chat, None, "What is a radix tree?")
-        question = Question(said.id, queue, "m", {}, priority=priority, waits_s=waits_s)
-        return (await self.messages.request_answer(USER, chat, question))[0]
-
-    async def now(self, message: Message) -> Message:
-        return await self.messages.find(USER, message.id)
+from radixway.chat.jobs import Ended, Waiting
+from radixway.chat.messages import Limits, Question
+from radixway.chat.records import MessageState
 
 
 @pytest.fixture
@@ -127,7 +79,9 @@ async def test_a_lease_that_is_renewed_does_not_run_out(house: House) -> None:
     house.clock.now += 20
     assert await house.jobs.renew([job.attempt_id, "unknown"]) == {job.attempt_id}
     house.clock.now += 20
-    assert await house.jobs.reap() == (await house.jobs.reap()) and await house.jobs.finish(job.attempt_id, "x")
+    assert await house.jobs.reap() == (await house.jobs.reap()) and await house.jobs.finish(
+        job.attempt_id, "x"
+    )
 
 
 async def test_words_that_came_are_kept_when_the_worker_dies(house: House) -> None:
@@ -231,14 +185,12 @@ async def test_a_second_question_while_the_first_is_answered(house: House, while
     chat = await house.chat()
     said = await house.messages.ask(USER, chat, None, "hello")
     first, _ = await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
-    asking = house.messages.request_answer(
-        USER, chat, Question(said.id, "q", "m", {}), while_busy=while_busy
-    )
+    asking = house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}), while_busy=while_busy)
     if while_busy == "reject":
         with pytest.raises(Busy):
             await asking
         return
-    second, ended = await asking
+    _, ended = await asking
     assert ended == ([first.id] if while_busy == "interrupt" else [])
     states = [message.state for message in await house.messages.of_chat(USER, chat)][1:]
     assert states == [MessageState.CANCELLED if ended else MessageState.PENDING, MessageState.PENDING]

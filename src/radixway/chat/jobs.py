@@ -42,6 +42,9 @@ class Reaped:
     """Messages whose worker was not heard of any more before it said a word: they wait again."""
     ended: tuple[Ended, ...]
 
+    def __bool__(self) -> bool:
+        return bool(self.requeued or self.ended)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -62,7 +65,7 @@ class Jobs:
         """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`."""
         self._database = database
         self._clock = clock
-        self._lease_s = lease_s
+        self.lease_s = lease_s
         self._most_attempts = most_attempts
 
     async def claim(
@@ -96,7 +99,7 @@ class Jobs:
             .values(
                 state=LEASED,
                 lease_owner=owner,
-                lease_until=now + self._lease_s,
+                lease_until=now + self.lease_s,
                 attempts=jobs.c.attempts + 1,
                 attempt_id=new_id(),
             )
@@ -123,7 +126,7 @@ class Jobs:
         held = (
             update(jobs)
             .where(jobs.c.attempt_id.in_(attempts), jobs.c.state == LEASED)
-            .values(lease_until=self._clock() + self._lease_s)
+            .values(lease_until=self._clock() + self.lease_s)
             .returning(jobs.c.attempt_id)
         )
         async with self._database.write() as write:
@@ -240,6 +243,12 @@ class Jobs:
         async with self._database.read() as read:
             known = [at for at in (await read.execute(times)).one() if at is not None]
             return min(known, default=None)
+
+    async def ready_queues(self) -> list[str]:
+        """Queues in which a job may begin now."""
+        wanted = select(jobs.c.queue).where(jobs.c.state == READY, jobs.c.available_at <= self._clock())
+        async with self._database.read() as read:
+            return list((await read.execute(wanted.distinct())).scalars())
 
     async def waiting(self, message_id: str) -> Waiting | None:
         """How many go before it; None once it is not waiting."""

@@ -67,6 +67,12 @@ class Messages:
         async with self._database.read() as read:
             return await _own_message(read, user_id, message_id)
 
+    async def get(self, message_id: str) -> Message | None:
+        """Whoever it belongs to."""
+        async with self._database.read() as read:
+            row = (await read.execute(select(messages).where(messages.c.id == message_id))).first()
+            return None if row is None else Message.of(row)
+
     async def of_chat(self, user_id: str, chat_id: str) -> list[Message]:
         """All of a chat, in the order in which they were made. Raises NotFound."""
         async with self._database.read() as read:

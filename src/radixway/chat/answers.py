@@ -1,0 +1,212 @@
+"""Answers under way in this process: their jobs, logs and leases, and the clock that ends what is overdue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat import events
+from radixway.chat.attempt import Attempt
+from radixway.chat.ids import new_id
+from radixway.chat.jobs import Jobs
+from radixway.chat.messages import Messages, Question, WhileBusy
+from radixway.chat.records import Message, MessageState
+from radixway.chat.tokens import Entry, TokenLog
+from radixway.chat.wake import Bells, Wake
+
+log = logging.getLogger(__name__)
+
+CLOCK = "clock"
+"""The topic of `Wake` for times that may have changed."""
+_ANOTHERS_S = 0.1
+"""How long to leave alone what is due and is being seen to by another process."""
+_ENDS = {
+    MessageState.TIMEOUT: "Timeout",
+    MessageState.CANCELLED: "Cancelled",
+    MessageState.ABORTED_BY_WORKER: "Aborted due to worker error.",
+}
+
+
+class Answers:
+    """Belongs to one event loop, and works while `running()`."""
+
+    def __init__(
+        self,
+        messages: Messages,
+        jobs: Jobs,
+        tokens: TokenLog,
+        wake: Wake,
+        clock: Callable[[], float],
+        *,
+        keep_every_s: float = 1.0,
+    ) -> None:
+        """`keep_every_s`: how often the words so far are noted in the database."""
+        self.messages = messages
+        self._jobs = jobs
+        self._tokens = tokens
+        self._wake = wake
+        self._clock = clock
+        self._keep_every_s = keep_every_s
+        self._owner = new_id()
+        self._bells = Bells()
+        self._held: dict[str, Attempt] = {}
+        """By attempt's id."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
+        async with self._wake.running(self._bells.ring):
+            tasks = [asyncio.create_task(work()) for work in (self._watch_clock, self._renew, self._keep)]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for attempt in tuple(self._held.values()):
+                    await attempt.give_up("the server is stopping")
+
+    async def request(
+        self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
+    ) -> Message:
+        """See `Messages.request_answer`; whoever waits for such work is woken."""
+        message, ended = await self.messages.request_answer(user_id, chat_id, question, while_busy=while_busy)
+        for message_id in ended:
+            await self._end(message_id, MessageState.CANCELLED)
+        await self._wake.tell(question.queue)
+        await self._wake.tell(CLOCK)
+        return message
+
+    async def take(
+        self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
+    ) -> Attempt:
+        """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job."""
+        while True:
+            bells = [self._bells.at(queue) for queue in queues]
+            claiming = asyncio.ensure_future(
+                self._jobs.claim(queues, self._owner, worker=worker, worker_id=worker_id)
+            )
+            try:
+                job = await asyncio.shield(claiming)
+            except asyncio.CancelledError:
+                claiming.add_done_callback(self._give_back)
+                raise
+            if job is not None:
+                thread = await self.messages.thread(job.message_id)
+                attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go)
+                self._held[job.attempt_id] = attempt
+                await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
+                return attempt
+            await _first(bells)
+
+    async def cancel(self, user_id: str, message_id: str) -> bool:
+        """End an answer under way, at its user's wish; what it has said so far stays. Raises NotFound."""
+        await self.messages.find(user_id, message_id)
+        attempt = next((held for held in self._held.values() if held.job.message_id == message_id), None)
+        partial = attempt.text if attempt is not None and attempt.text else None
+        if not await self._jobs.cancel(message_id, partial):
+            return False
+        if attempt is not None:
+            attempt.lose()
+        await self._end(message_id, MessageState.CANCELLED)
+        return True
+
+    async def listen(self, message: Message, after: int = 0) -> AsyncIterator[Entry] | None:
+        """What an answer says, after a position; None where it has ended and been forgotten."""
+        if message.state.is_final and not await self._tokens.knows(message.id):
+            return None
+        return self._tokens.listen(message.id, after)
+
+    async def _watch_clock(self) -> None:
+        """Do what is due when it is due: sleeps till then, or till times change.
+
+        A process that died with a new lease may have told nobody: nothing is overlooked for longer than one.
+        """
+        while True:
+            bell = self._bells.at(CLOCK)
+            try:
+                due = await self._jobs.next_due()
+                if due is None or due > self._clock():
+                    left = self._jobs.lease_s if due is None else due - self._clock()
+                    await _within(bell, min(left, self._jobs.lease_s))
+                    continue
+                reaped = await self._jobs.reap()
+            except SQLAlchemyError as error:
+                log.warning("the database does not answer: %s", type(error).__name__)
+                await _within(bell, 1.0)
+                continue
+            for ended in reaped.ended:
+                await self._end(ended.message_id, ended.state)
+            for queue in await self._jobs.ready_queues():
+                await self._wake.tell(queue)
+            if not reaped:
+                await _within(bell, _ANOTHERS_S)
+
+    async def _renew(self) -> None:
+        """Hold on to what is held; let go what was taken away."""
+        while True:
+            await asyncio.sleep(self._jobs.lease_s / 3)
+            held = dict(self._held)
+            if not held:
+                continue
+            try:
+                still = await self._jobs.renew(held)
+            except SQLAlchemyError as error:
+                log.warning("leases could not be renewed: %s", type(error).__name__)
+                continue
+            for attempt_id, attempt in held.items():
+                if attempt_id not in still:
+                    attempt.lose()
+
+    async def _keep(self) -> None:
+        """Note the words so far of answers that have grown."""
+        while True:
+            await asyncio.sleep(self._keep_every_s)
+            grown = {held.job.message_id: held.text for held in self._held.values() if held.has_grown()}
+            if not grown:
+                continue
+            try:
+                await self._jobs.keep(grown)
+            except SQLAlchemyError as error:
+                log.warning("answers so far could not be noted: %s", type(error).__name__)
+
+    async def _end(self, message_id: str, state: MessageState) -> None:
+        """Tell listeners of an answer that ended without a worker's word."""
+        message = await self.messages.get(message_id)
+        if message is not None:
+            await self._tokens.end(message_id, events.error(message.error or _ENDS[state], message))
+
+    def _let_go(self, attempt: Attempt, waits_again: bool) -> None:
+        self._held.pop(attempt.job.attempt_id, None)
+        if waits_again:
+            self._bells.ring(attempt.job.queue)
+            self._bells.ring(CLOCK)
+
+    def _give_back(self, claiming: asyncio.Future[Any]) -> None:
+        """Whoever claimed it does not want it any more."""
+        job = None if claiming.cancelled() or claiming.exception() else claiming.result()
+        if job is not None:
+            task = asyncio.ensure_future(self._jobs.fail(job.attempt_id, "its worker left"))
+            task.add_done_callback(lambda _: self._bells.ring(job.queue))
+
+
+async def _first(bells: Collection[asyncio.Event]) -> None:
+    waiting = [asyncio.ensure_future(bell.wait()) for bell in bells]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+async def _within(bell: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,148 @@
+"""One attempt at one answer, in the hands of whoever does the work: a worker's connection, or the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from radixway.chat import events
+from radixway.chat.jobs import Jobs
+from radixway.chat.messages import Messages
+from radixway.chat.records import Job, Message, MessageState
+from radixway.chat.tokens import TokenLog
+
+_BATCH = 16
+"""Tokens that are written at once, or those of …"""
+_BATCH_S = 0.015
+
+
+class Attempt:
+    """Belongs to one event loop. Everything that is said after it was lost is dropped quietly."""
+
+    def __init__(
+        self,
+        job: Job,
+        thread: Sequence[Message],
+        messages: Messages,
+        jobs: Jobs,
+        tokens: TokenLog,
+        let_go: Callable[[Attempt, bool], None],
+    ) -> None:
+        """`thread`: from the first message of the chat to the answer itself. `let_go`: told once, when it is
+        over, with whether the job waits again."""
+        self.job = job
+        self.thread = tuple(thread)
+        self.lost = asyncio.Event()
+        """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
+        self.text = ""
+        """What it has said so far."""
+        self._messages = messages
+        self._jobs = jobs
+        self._tokens = tokens
+        self._let_go = let_go
+        self._begun = False
+        self._over = False
+        self._kept = 0
+        self._buffer: list[bytes] = []
+        self._flush_soon: asyncio.TimerHandle | None = None
+        self._writing = asyncio.Lock()
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    @property
+    def answer(self) -> Message:
+        """The message that is being answered with, as it was when the attempt began."""
+        return self.thread[-1]
+
+    def has_grown(self) -> bool:
+        """Whether it has said more since this was asked last."""
+        grown = len(self.text) > self._kept and not self._over
+        self._kept = len(self.text)
+        return grown
+
+    async def token(self, text: str) -> None:
+        """Some words. Returns at once unless there are enough of them to be written."""
+        if self._over or not text:
+            return
+        self.text += text
+        await self._say(events.token(text))
+
+    async def plugin(self, thought: str, action: str, given: str, found: str) -> None:
+        """A step of a plugin."""
+        if not self._over:
+            await self._say(events.plugin(thought, action, given, found))
+
+    async def finish(self, content: str | None = None, **fields: Any) -> bool:
+        """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
+        await self._flush()
+        if self._over or not await self._jobs.finish(
+            self.job.attempt_id, self.text if content is None else content, **fields
+        ):
+            self.lose()
+            return False
+        self._close(waits_again=False)
+        await self._tell_end(None)
+        return True
+
+    async def fail(self, error: str, *, again: bool = True, after_s: float = 0.0) -> None:
+        """It did not work. Before its first words it is tried again; after them the answer ends here."""
+        await self._flush()
+        if self._over:
+            return
+        partial = self.text or None
+        state = await self._jobs.fail(
+            self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
+        )
+        if state is None:
+            self.lose()
+            return
+        self._close(waits_again=state is MessageState.PENDING)
+        if state.is_final:
+            await self._tell_end(error)
+
+    async def give_up(self, error: str) -> None:
+        """Whoever did the work goes away."""
+        await self.fail(error)
+
+    def lose(self) -> None:
+        """It is not ours any more."""
+        if not self._over:
+            self._close(waits_again=False)
+        self.lost.set()
+
+    async def _say(self, event: bytes) -> None:
+        self._buffer.append(event)
+        if len(self._buffer) >= _BATCH or not self._begun:
+            await self._flush()
+        elif self._flush_soon is None:
+            self._flush_soon = asyncio.get_running_loop().call_later(_BATCH_S, self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._flush_soon = None
+        task = asyncio.ensure_future(self._flush())
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            if self._over or not self._buffer:
+                return
+            batch, self._buffer = self._buffer, []
+            if not self._begun:
+                self._begun = True
+                if not await self._jobs.begin(self.job.attempt_id):
+                    self.lose()
+                    return
+            await self._tokens.append(self.job.message_id, batch)
+
+    def _close(self, *, waits_again: bool) -> None:
+        self._over = True
+        if self._flush_soon is not None:
+            self._flush_soon.cancel()
+        self._let_go(self, waits_again)
+
+    async def _tell_end(self, error: str | None) -> None:
+        message = await self._messages.get(self.job.message_id)
+        if message is not None:
+            event = events.whole(message) if error is None else events.error(error, message)
+            await self._tokens.end(message.id, event)

@@ -1,0 +1,53 @@
+"""Rows in the published JSON shapes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from radixway.chat.records import Chat, Message
+
+
+def when(at: float) -> str:
+    """A time as the published service writes it: UTC, with microseconds, without saying so."""
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+
+
+def message_read(message: Message, reports: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """`MessageRead`."""
+    return {
+        "id": message.id,
+        "parent_id": message.parent_id,
+        "content": message.content,
+        "chat_id": message.chat_id,
+        "created_at": when(message.created_at),
+        "role": message.role.value,
+        "state": message.state.value,
+        "score": message.score,
+        "reports": reports or [],
+        "work_parameters": message.work_parameters,
+        "safe_content": message.safe_content,
+        "safety_level": message.safety_level,
+        "safety_label": message.safety_label,
+        "safety_rots": message.safety_rots,
+        "used_plugin": message.used_plugin,
+        "model_name": message.model,
+    }
+
+
+def chat_list_read(chat: Chat) -> dict[str, Any]:
+    """`ChatListRead`."""
+    return {
+        "id": chat.id,
+        "created_at": when(chat.created_at),
+        "modified_at": when(chat.modified_at),
+        "title": chat.title,
+        "hidden": chat.hidden,
+        "allow_data_use": chat.allow_data_use,
+        "active_thread_tail_message_id": chat.active_thread_tail_message_id,
+    }
+
+
+def chat_read(chat: Chat, messages: list[Message]) -> dict[str, Any]:
+    """`ChatRead`."""
+    return {**chat_list_read(chat), "messages": [message_read(message) for message in messages]}

@@ -1,0 +1,58 @@
+"""Who waits for work is woken when there is some: never asked for it in a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+
+class Wake(Protocol):
+    """Carries the news that something changed, to every process that shares the database."""
+
+    async def tell(self, topic: str) -> None:
+        """Something changed for `topic`: a queue's name, or `clock` where times may have changed."""
+        ...
+
+    def running(self, told: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
+        """A context while which `told` is called for every topic told anywhere, here included."""
+        ...
+
+
+class LocalWake:
+    """A `Wake` for one process."""
+
+    def __init__(self) -> None:
+        self._told: Callable[[str], None] | None = None
+
+    async def tell(self, topic: str) -> None:
+        """See `Wake`."""
+        if self._told is not None:
+            self._told(topic)
+
+    @asynccontextmanager
+    async def running(self, told: Callable[[str], None]) -> AsyncIterator[None]:
+        """See `Wake`."""
+        self._told = told
+        try:
+            yield
+        finally:
+            self._told = None
+
+
+class Bells:
+    """One for each topic; whoever waits at it hears the next ring. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._bells: dict[str, asyncio.Event] = {}
+
+    def ring(self, topic: str) -> None:
+        """Wake all who wait there now."""
+        bell = self._bells.pop(topic, None)
+        if bell is not None:
+            bell.set()
+
+    def at(self, topic: str) -> asyncio.Event:
+        """Set with the next ring. Take it before looking for work, wait for it after finding none."""
+        return self._bells.setdefault(topic, asyncio.Event())

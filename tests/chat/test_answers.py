@@ -1,0 +1,169 @@
+"""Answers as their listeners hear them, whatever becomes of whoever gives them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from chat_house import USER, House
+from radixway.chat.answers import Answers
+from radixway.chat.attempt import Attempt
+from radixway.chat.database import Database
+from radixway.chat.jobs import Jobs
+from radixway.chat.messages import Messages, Question
+from radixway.chat.records import Message, MessageState
+from radixway.chat.tokens import MemoryLog
+from radixway.chat.wake import LocalWake
+
+
+class Room:
+    """One process's answers."""
+
+    def __init__(self, database: Database, *, lease_s: float = 30.0) -> None:
+        self.house = House(database)
+        self.log = MemoryLog(kept_s=0.2)
+        self.messages = Messages(database, time.time, self.house.limits)
+        jobs = Jobs(database, time.time, lease_s=lease_s)
+        self.answers = Answers(self.messages, jobs, self.log, LocalWake(), time.time, keep_every_s=0.05)
+
+    async def asked(self, waits_s: float | None = None) -> Message:
+        chat = await self.house.chat(f"chat-{time.monotonic_ns()}")
+        said = await self.messages.ask(USER, chat, None, "hello")
+        return await self.answers.request(USER, chat, Question(said.id, "q", "m", {}, waits_s=waits_s))
+
+    async def heard(self, message: Message, after: int = 0) -> list[dict]:
+        stream = await self.answers.listen(message, after)
+        assert stream is not None
+        return [json.loads(entry.event) async for entry in stream]
+
+    async def taken(self) -> Attempt:
+        async with asyncio.timeout(10):
+            return await self.answers.take(["q"])
+
+
+@pytest.fixture
+async def room(database: Database) -> AsyncIterator[Room]:
+    async with opened(Room(database)) as room:
+        yield room
+
+
+@asynccontextmanager
+async def opened(room: Room) -> AsyncIterator[Room]:
+    await room.house.open()
+    async with room.answers.running():
+        yield room
+
+
+def words(events: list[dict]) -> str:
+    return "".join(event.get("text", "") for event in events if event["event_type"] == "token")
+
+
+async def test_all_listeners_hear_every_word_once_whenever_they_come(room: Room) -> None:
+    answer = await room.asked()
+    early = asyncio.create_task(room.heard(answer))
+    attempt = await room.taken()
+    assert [message.role for message in attempt.thread] == ["prompter", "assistant"]
+    for word in ("A ", "radix ", "tree", "."):
+        await attempt.token(word)
+    amid = asyncio.create_task(room.heard(answer))
+    assert await attempt.finish(usage={"completion_tokens": 4})
+    heard = [await early, await amid, await room.heard(answer), await room.heard(answer, after=2)]
+    assert [words(events) for events in heard] == ["A radix tree."] * 3 + ["tree."]
+    last = heard[0][-1]
+    assert last["event_type"] == "message" and last["message"]["content"] == "A radix tree."
+    assert all(events[-1] == last for events in heard)
+
+
+async def test_a_worker_that_leaves_before_its_first_word_is_not_noticed(room: Room) -> None:
+    answer = await room.asked()
+    listening = asyncio.create_task(room.heard(answer))
+    await (await room.taken()).give_up("gone")
+    attempt = await room.taken()
+    await attempt.token("Hi.")
+    await attempt.finish()
+    assert words(await listening) == "Hi."
+
+
+async def test_a_worker_that_leaves_amid_its_words_ends_the_answer_and_the_words_stay(room: Room) -> None:
+    answer = await room.asked()
+    attempt = await room.taken()
+    await attempt.token("A radix")
+    await attempt.give_up("gone")
+    heard = await room.heard(answer)
+    assert words(heard) == "A radix" and heard[-1]["error"] == "gone"
+    left = await room.messages.find(USER, answer.id)
+    assert (left.state, left.content) == (MessageState.ABORTED_BY_WORKER, "A radix")
+
+
+async def test_who_waits_for_work_is_woken_by_it(room: Room) -> None:
+    waiting = [asyncio.create_task(room.taken()) for _ in range(2)]
+    await asyncio.sleep(0)
+    answers = {(await room.asked()).id for _ in range(2)}
+    assert {(await each).job.message_id for each in waiting} == answers
+
+
+async def test_who_stops_waiting_takes_no_job_along(room: Room) -> None:
+    for _ in range(20):
+        waiting = asyncio.create_task(room.taken())
+        asking = asyncio.create_task(room.asked())
+        for _ in range(len(room.log) + 3):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        answer = await asking
+        done = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        attempt = done if isinstance(done, Attempt) else await room.taken()
+        assert attempt.job.message_id == answer.id
+        await attempt.finish("x")
+
+
+async def test_an_answer_is_stopped_at_its_users_wish(room: Room) -> None:
+    answer = await room.asked()
+    attempt = await room.taken()
+    await attempt.token("A radix")
+    assert await room.answers.cancel(USER, answer.id)
+    await attempt.lost.wait()
+    assert not await attempt.finish("whole")
+    assert (await room.heard(answer))[-1]["error"] == "Cancelled"
+    assert (await room.messages.find(USER, answer.id)).content == "A radix"
+    assert not await room.answers.cancel(USER, answer.id)
+
+
+async def test_an_answer_that_nobody_gives_ends_in_time(room: Room) -> None:
+    answer = await room.asked(waits_s=0.2)
+    heard = await room.heard(answer)
+    assert [event["event_type"] for event in heard] == ["error"] and heard[0]["error"] == "Timeout"
+    assert heard[0]["message"]["state"] == "timeout"
+
+
+async def test_an_attempt_that_falls_silent_is_taken_over(database: Database) -> None:
+    async with opened(Room(database, lease_s=0.3)) as room:
+        answer = await room.asked()
+        silent = Room(database, lease_s=0.3)  # a process that dies with the job in its hands
+        claimed = await silent.answers._jobs.claim(["q"], "dead")
+        assert claimed is not None and claimed.message_id == answer.id
+        attempt = await room.taken()
+        await attempt.finish("Hi.")
+        assert (await room.messages.find(USER, answer.id)).content == "Hi."
+
+
+async def test_a_log_is_forgotten_some_time_after_its_end(room: Room) -> None:
+    answer = await room.asked()
+    await (await room.taken()).finish("Hi.")
+    whole = await room.messages.find(USER, answer.id)
+    async with asyncio.timeout(10):
+        while await room.answers.listen(whole) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert len(room.log) == 0
+
+
+async def test_the_words_so_far_are_in_the_database_should_the_process_die(room: Room) -> None:
+    answer = await room.asked()
+    await (await room.taken()).token("A radix")
+    async with asyncio.timeout(10):
+        while (await room.messages.find(USER, answer.id)).content != "A radix":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
