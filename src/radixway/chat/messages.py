@@ -65,7 +65,7 @@ class Messages:
     async def find(self, user_id: str, message_id: str) -> Message:
         """Raises NotFound."""
         async with self._database.read() as read:
-            return await _own_message(read, user_id, message_id)
+            return await own_message(read, user_id, message_id)
 
     async def get(self, message_id: str) -> Message | None:
         """Whoever it belongs to."""
@@ -146,7 +146,7 @@ class Messages:
             key = question.idempotency_key
             if key is not None and (known := await _by_key(write, chat_id, key)):
                 return known, []
-            parent = await _own_message(write, user_id, question.parent_id)
+            parent = await own_message(write, user_id, question.parent_id)
             if parent.chat_id != chat_id:
                 raise NotFound("Parent message not found")
             if parent.role is not Role.PROMPTER:
@@ -260,7 +260,7 @@ async def end_message(
     return ended.rowcount > 0
 
 
-async def _own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:
+async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:
     wanted = select(messages).join(chats).where(messages.c.id == message_id, chats.c.user_id == user_id)
     row = (await connection.execute(wanted)).first()
     if row is None:

@@ -113,3 +113,47 @@ jobs = Table(
     Index("ix_jobs_ready", "state", "queue", "priority", "number"),
     Index("ix_jobs_of_user", "user_id"),
 )
+
+refresh_tokens = Table(
+    "refresh_tokens",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("family", Text, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("used_at", Double),
+    Column("revoked", Boolean, nullable=False, server_default=false()),
+    Index("ix_refresh_tokens_of_user", "user_id"),
+    Index("ix_refresh_tokens_of_family", "family"),
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False),
+    Column("report_type", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Index("ix_reports_of_message", "message_id"),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("selected_message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False),
+    Column("inferior_message_ids", JSON, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Index("ix_evaluations_of_message", "selected_message_id"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("key_hash", Text, nullable=False, unique=True),
+    Column("trusted", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Double, nullable=False),
+)

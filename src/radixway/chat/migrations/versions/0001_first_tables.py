@@ -1,4 +1,4 @@
-"""Users, chats, messages, jobs."""
+"""The first tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -25,6 +25,16 @@ def upgrade() -> None:
         sa.UniqueConstraint("tenant", "provider", "provider_account_id", name=op.f("uq_users_tenant")),
     )
     op.create_table(
+        "workers",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("key_hash", sa.Text(), nullable=False),
+        sa.Column("trusted", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("created_at", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_workers")),
+        sa.UniqueConstraint("key_hash", name=op.f("uq_workers_key_hash")),
+    )
+    op.create_table(
         "chats",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
@@ -39,6 +49,22 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_chats")),
     )
     op.create_index("ix_chats_of_user", "chats", ["user_id", "id"])
+
+    op.create_table(
+        "refresh_tokens",
+        sa.Column("token_hash", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("family", sa.Text(), nullable=False),
+        sa.Column("expires_at", sa.Double(), nullable=False),
+        sa.Column("used_at", sa.Double(), nullable=True),
+        sa.Column("revoked", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["users.id"], name=op.f("fk_refresh_tokens_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("token_hash", name=op.f("pk_refresh_tokens")),
+    )
+    op.create_index("ix_refresh_tokens_of_family", "refresh_tokens", ["family"])
+    op.create_index("ix_refresh_tokens_of_user", "refresh_tokens", ["user_id"])
 
     op.create_table(
         "messages",
@@ -77,6 +103,22 @@ def upgrade() -> None:
     op.create_index("ix_messages_of_chat", "messages", ["chat_id", "id"])
 
     op.create_table(
+        "evaluations",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("selected_message_id", sa.Text(), nullable=False),
+        sa.Column("inferior_message_ids", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["selected_message_id"],
+            ["messages.id"],
+            name=op.f("fk_evaluations_selected_message_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_evaluations")),
+    )
+    op.create_index("ix_evaluations_of_message", "evaluations", ["selected_message_id"])
+
+    op.create_table(
         "jobs",
         sa.Column(
             "number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False
@@ -103,3 +145,17 @@ def upgrade() -> None:
     )
     op.create_index("ix_jobs_of_user", "jobs", ["user_id"])
     op.create_index("ix_jobs_ready", "jobs", ["state", "queue", "priority", "number"])
+
+    op.create_table(
+        "reports",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("message_id", sa.Text(), nullable=False),
+        sa.Column("report_type", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["message_id"], ["messages.id"], name=op.f("fk_reports_message_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_reports")),
+    )
+    op.create_index("ix_reports_of_message", "reports", ["message_id"])

@@ -1,0 +1,93 @@
+"""Whoever chats: found by what their provider calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound
+from radixway.chat.records import User
+from radixway.chat.schema import chats, refresh_tokens, users
+
+
+class Accounts:
+    """The users of all tenants."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def find(self, user_id: str) -> User:
+        """Raises NotFound, for one that was deleted too."""
+        async with self._database.read() as read:
+            row = (await read.execute(select(users).where(users.c.id == user_id))).first()
+            if row is None or row.deleted:
+                raise NotFound("User not found")
+            return User(**row._mapping)
+
+    async def find_by(self, tenant: str, provider: str, account: str) -> User | None:
+        """Whoever is known there by that name, and was not deleted."""
+        async with self._database.read() as read:
+            return await _known(read, tenant, provider, account)
+
+    async def enroll(
+        self, tenant: str, provider: str, account: str, display_name: str, *, new_id: str
+    ) -> User:
+        """The user whom the provider knows by that name; a new one, with `new_id`, where there is none.
+
+        Who was deleted comes back as somebody new to whom nothing of old belongs, under the same name.
+        """
+        async with self._database.write() as write:
+            known = await _known(write, tenant, provider, account)
+            if known is not None:
+                return known
+            taken = await write.execute(select(users.c.id).where(users.c.id == new_id))
+            if taken.first() is not None:
+                raise NotFound("User not found")
+            row = await write.execute(
+                users.insert()
+                .values(
+                    id=new_id,
+                    tenant=tenant,
+                    provider=provider,
+                    provider_account_id=account,
+                    display_name=display_name,
+                    created_at=self._clock(),
+                )
+                .returning(*users.c)
+            )
+            return User(**row.one()._mapping)
+
+    async def delete(self, user_id: str, *, with_chats: bool = False) -> None:
+        """They are nobody any more: name and tokens go; chats stay without an owner's name, or go too.
+
+        Raises NotFound.
+        """
+        async with self._database.write() as write:
+            gone = {
+                "deleted": True,
+                "display_name": "",
+                "provider_account_id": f"deleted:{user_id}",
+            }
+            known = users.c.id == user_id, users.c.deleted.is_(False)
+            if (await write.execute(update(users).where(*known).values(**gone))).rowcount == 0:
+                raise NotFound("User not found")
+            await write.execute(delete(refresh_tokens).where(refresh_tokens.c.user_id == user_id))
+            if with_chats:
+                await write.execute(delete(chats).where(chats.c.user_id == user_id))
+
+
+async def _known(connection: AsyncConnection, tenant: str, provider: str, account: str) -> User | None:
+    wanted: Any = select(users).where(
+        users.c.tenant == tenant,
+        users.c.provider == provider,
+        users.c.provider_account_id == account,
+        users.c.deleted.is_(False),
+    )
+    row = (await connection.execute(wanted)).first()
+    return None if row is None else User(**row._mapping)

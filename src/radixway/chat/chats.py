@@ -1,0 +1,101 @@
+"""Chats as their users see them in a list: made, named, hidden, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, select, update
+
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound
+from radixway.chat.ids import new_id
+from radixway.chat.messages import own_chat
+from radixway.chat.records import Chat
+from radixway.chat.schema import chats
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some chats, newest first, and where the list goes on; None: it does not."""
+
+    chats: list[Chat]
+    next: str | None
+    """The last one here, if older ones follow."""
+    prev: str | None
+    """The first one here, if newer ones come before."""
+
+
+class Chats:
+    """All chats. Whoever asks gives the user: what is another's is not found."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def create(self, user_id: str) -> Chat:
+        """A new one, without a name."""
+        now = self._clock()
+        row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
+        async with self._database.write() as write:
+            made = await write.execute(chats.insert().values(**row).returning(*chats.c))
+            return Chat(**made.one()._mapping)
+
+    async def find(self, user_id: str, chat_id: str) -> Chat:
+        """Raises NotFound."""
+        async with self._database.read() as read:
+            return await own_chat(read, user_id, chat_id)
+
+    async def page(
+        self,
+        user_id: str,
+        *,
+        limit: int = 10,
+        after: str | None = None,
+        before: str | None = None,
+        hidden: bool = False,
+    ) -> Page:
+        """Those older than `after`, or newer than `before`, or the newest. `hidden`: these too."""
+        wanted = select(chats).where(chats.c.user_id == user_id)
+        if not hidden:
+            wanted = wanted.where(chats.c.hidden.is_(False))
+        if before is not None:
+            wanted = wanted.where(chats.c.id > before).order_by(chats.c.id)
+        else:
+            wanted = wanted.order_by(chats.c.id.desc())
+            if after is not None:
+                wanted = wanted.where(chats.c.id < after)
+        async with self._database.read() as read:
+            found = [Chat(**row._mapping) for row in await read.execute(wanted.limit(limit + 1))]
+        more, found = len(found) > limit, found[:limit]
+        if before is not None:
+            found.reverse()
+        older = before is not None or more
+        newer = after is not None or (before is not None and more)
+        return Page(
+            found, found[-1].id if found and older else None, found[0].id if found and newer else None
+        )
+
+    async def update(self, user_id: str, chat_id: str, **fields: Any) -> None:
+        """Change its title, or whether it is hidden, archived, may be used as data. Raises NotFound."""
+        if not fields:
+            await self.find(user_id, chat_id)
+            return
+        changed = update(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
+        async with self._database.write() as write:
+            if (await write.execute(changed.values(**fields, modified_at=self._clock()))).rowcount == 0:
+                raise NotFound("Chat not found")
+
+    async def hide_all(self, user_id: str) -> None:
+        """None is in the list any more."""
+        async with self._database.write() as write:
+            await write.execute(update(chats).where(chats.c.user_id == user_id).values(hidden=True))
+
+    async def delete(self, user_id: str, chat_id: str) -> None:
+        """With all that belongs to it. Raises NotFound."""
+        async with self._database.write() as write:
+            gone = delete(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
+            if (await write.execute(gone)).rowcount == 0:
+                raise NotFound("Chat not found")

@@ -1,0 +1,84 @@
+"""What users think of answers: votes, reports, which of several was best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import func, select, update
+
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound, Refused
+from radixway.chat.ids import new_id
+from radixway.chat.messages import own_message
+from radixway.chat.records import Role
+from radixway.chat.schema import evaluations, messages, reports
+
+ReportType = Literal["spam", "offensive", "feedback"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What somebody says of a message."""
+
+    id: str
+    message_id: str
+    report_type: str
+    reason: str
+    created_at: float
+
+
+class Feedback:
+    """Whoever gives it gives the user: what is another's is not found."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def vote(self, user_id: str, message_id: str, score: int) -> None:
+        """-1, 0 or 1. Raises NotFound, Refused: only answers are voted on."""
+        if score not in (-1, 0, 1):
+            raise Refused("score must be -1, 0 or 1")
+        async with self._database.write() as write:
+            message = await own_message(write, user_id, message_id)
+            if message.role is not Role.ASSISTANT:
+                raise Refused("Only assistant messages can be voted on")
+            await write.execute(update(messages).where(messages.c.id == message_id).values(score=score))
+
+    async def report(self, user_id: str, message_id: str, report_type: ReportType, reason: str) -> Report:
+        """Raises NotFound."""
+        row = {"id": new_id(), "message_id": message_id, "report_type": report_type, "reason": reason}
+        async with self._database.write() as write:
+            await own_message(write, user_id, message_id)
+            values = row | {"created_at": self._clock()}
+            made = await write.execute(reports.insert().values(**values).returning(*reports.c))
+            return Report(**made.one()._mapping)
+
+    async def evaluate(self, user_id: str, message_id: str, inferior: Sequence[str]) -> None:
+        """It is better than these, of the same chat. Raises NotFound."""
+        async with self._database.write() as write:
+            best = await own_message(write, user_id, message_id)
+            counted = select(func.count()).where(
+                messages.c.chat_id == best.chat_id, messages.c.id.in_(inferior)
+            )
+            if (await write.execute(counted)).scalar_one() < len(set(inferior)):
+                raise NotFound("Message not found")
+            await write.execute(
+                evaluations.insert().values(
+                    id=new_id(),
+                    selected_message_id=message_id,
+                    inferior_message_ids=list(inferior),
+                    created_at=self._clock(),
+                )
+            )
+
+    async def reports_of_chat(self, chat_id: str) -> dict[str, list[Report]]:
+        """By message."""
+        wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)
+        found: dict[str, list[Report]] = {}
+        async with self._database.read() as read:
+            for row in await read.execute(wanted):
+                found.setdefault(row.message_id, []).append(Report(**row._mapping))
+        return found
