@@ -73,6 +73,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
+from radixway.surfaces.chats import Chats, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.telemetry import JournalBook, Metrics
 from radixway.tenants import build_tenants
@@ -143,6 +144,8 @@ class Gateway:
         self._agents: AgentCalls | None = None
         self.envoy_door: EnvoyDoor | None = None
         """While it runs, and if it is open."""
+        self.chats: Chats | None = None
+        """While it runs, and unless they are switched off."""
         self.load_sync: LoadSync | None = None
         """While it runs, and if there are to be several gateways."""
         self._rest = FastAPI(
@@ -177,6 +180,9 @@ class Gateway:
                 await exchange(scope, receive, send)
                 return
             receive = limited(receive, self.config.gateway.max_body_bytes)
+            if self.chats is not None and is_for_chats(scope["path"]):
+                await self.chats(scope, receive, send)
+                return
         await self._rest(scope, receive, send)
 
     @asynccontextmanager
@@ -326,6 +332,8 @@ class Gateway:
         for section in reading.workers():
             if self.registry.get(section.url) is None:
                 self.registry.add(section)
+        if config.chat.enabled:
+            self.chats = Chats(config.chat, self.registry, pipeline)
         await self.sessions.open()
         try:
             async with (
@@ -335,6 +343,7 @@ class Gateway:
                 reading.running(),
                 erasure.running(),
                 self._open_to_envoy(),
+                self.chats.running() if self.chats is not None else nullcontext(),
             ):
                 yield
         finally:

@@ -116,6 +116,12 @@ class Answers:
         await self._end(message_id, MessageState.CANCELLED)
         return True
 
+    async def cancel_chat(self, user_id: str, chat_id: str) -> None:
+        """End every answer under way in a chat. Raises NotFound."""
+        for message in await self.messages.of_chat(user_id, chat_id):
+            if not message.state.is_final:
+                await self.cancel(user_id, message.id)
+
     async def listen(self, message: Message, after: int = 0) -> AsyncIterator[Entry] | None:
         """What an answer says, after a position; None where it has ended and been forgotten."""
         if message.state.is_final and not await self._tokens.knows(message.id):

@@ -1,7 +1,7 @@
 """Tokens of users, as the published service makes them: encrypted (JWE, `dir` with `A256GCM`).
 
-A refresh token serves once. One that comes a second time was stolen from somebody: all that came from the same
-login ends.
+A refresh token serves once. One that comes a second time was stolen from somebody: all that came from the
+same login ends.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import func, select, update
@@ -12,21 +11,10 @@ from radixway.chat.database import Database
 from radixway.chat.errors import NotFound, Refused
 from radixway.chat.ids import new_id
 from radixway.chat.messages import own_message
-from radixway.chat.records import Role
+from radixway.chat.records import Report, Role
 from radixway.chat.schema import evaluations, messages, reports
 
 ReportType = Literal["spam", "offensive", "feedback"]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What somebody says of a message."""
-
-    id: str
-    message_id: str
-    report_type: str
-    reason: str
-    created_at: float
 
 
 class Feedback:

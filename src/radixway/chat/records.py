@@ -99,6 +99,17 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """What somebody says of a message."""
+
+    id: str
+    message_id: str
+    report_type: str
+    reason: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The work of answering one message, as whoever took it holds it."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from radixway.chat.records import Chat, Message
+from radixway.chat.records import Chat, Message, Report
 
 
 def when(at: float) -> str:
@@ -13,7 +14,7 @@ def when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
-def message_read(message: Message, reports: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def message_read(message: Message, reports: Sequence[Report] = ()) -> dict[str, Any]:
     """`MessageRead`."""
     return {
         "id": message.id,
@@ -24,7 +25,10 @@ def message_read(message: Message, reports: list[dict[str, Any]] | None = None) 
         "role": message.role.value,
         "state": message.state.value,
         "score": message.score,
-        "reports": reports or [],
+        "reports": [
+            {"id": report.id, "report_type": report.report_type, "reason": report.reason}
+            for report in reports
+        ],
         "work_parameters": message.work_parameters,
         "safe_content": message.safe_content,
         "safety_level": message.safety_level,
@@ -48,6 +52,9 @@ def chat_list_read(chat: Chat) -> dict[str, Any]:
     }
 
 
-def chat_read(chat: Chat, messages: list[Message]) -> dict[str, Any]:
-    """`ChatRead`."""
-    return {**chat_list_read(chat), "messages": [message_read(message) for message in messages]}
+def chat_read(
+    chat: Chat, messages: Sequence[Message], reports: Mapping[str, Sequence[Report]]
+) -> dict[str, Any]:
+    """`ChatRead`. `reports`: by message."""
+    read = [message_read(message, reports.get(message.id, ())) for message in messages]
+    return {**chat_list_read(chat), "messages": read}

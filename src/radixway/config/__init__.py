@@ -1,6 +1,7 @@
 """The typed tree behind `radixway.yaml`: sections, loading, errors that name path and line."""
 
 from radixway.config.base import ConfigError
+from radixway.config.chat import ChatSection
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
@@ -54,6 +55,7 @@ __all__ = [
     "AbortSection",
     "AnyPolicy",
     "BreakerSection",
+    "ChatSection",
     "Config",
     "ConfigError",
     "DisaggregationSection",

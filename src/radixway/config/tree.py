@@ -12,6 +12,7 @@ from pydantic import BaseModel, PlainSerializer, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from radixway.config.base import ConfigError
+from radixway.config.chat import ChatSection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection
@@ -60,6 +61,7 @@ class Config(BaseSettings):
     semantic_cache: SemanticCacheSection = SemanticCacheSection()
     tenants: TenantsSection = TenantsSection()
     guard: GuardSection = GuardSection()
+    chat: ChatSection = ChatSection()
     ext_proc: ExtProcSection = ExtProcSection()
 
     @classmethod

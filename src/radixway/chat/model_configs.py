@@ -1,0 +1,94 @@
+"""The models that may be asked, by the published names and shapes, and the presets of sampling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """One model as workers serve it."""
+
+    name: str
+    model_id: str
+    max_input_length: int
+    """Tokens."""
+    max_total_length: int
+    """Tokens, the answer's included."""
+    quantized: bool = False
+
+    @property
+    def compat_hash(self) -> str:
+        """What workers must have in common to answer for each other: the name of a queue."""
+        return compat_hash(self.model_id, self.max_total_length, self.max_input_length, self.quantized)
+
+    def shape(self) -> dict[str, Any]:
+        """The published JSON."""
+        return {
+            "model_id": self.model_id,
+            "max_input_length": self.max_input_length,
+            "max_total_length": self.max_total_length,
+            "quantized": self.quantized,
+        }
+
+
+def compat_hash(model_id: str, total: int, longest_input: int, quantized: bool) -> str:
+    """As the published service builds it."""
+    return f"{model_id}-{total}-{longest_input}-{'q' if quantized else 'f'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A way of sampling that has a name."""
+
+    name: str
+    description: str
+    sampling_parameters: dict[str, Any]
+
+
+@cache
+def published() -> tuple[tuple[ModelConfig, ...], tuple[Preset, ...]]:
+    """The 25 models and 8 presets of the published service."""
+    text = files("radixway.bundled").joinpath("chat/model_configs.json").read_text(encoding="utf-8")
+    known = json.loads(text)
+    models = tuple(ModelConfig(**row) for row in known["models"])
+    return models, tuple(Preset(**row) for row in known["presets"])
+
+
+class ModelConfigs:
+    """Configured models first, then what the gateway's workers serve."""
+
+    def __init__(
+        self,
+        configured: Iterable[ModelConfig],
+        served: Callable[[], Iterable[str]] = tuple,
+        *,
+        served_input: int = 8192,
+        served_total: int = 16384,
+    ) -> None:
+        """`served`: names of models that the gateway's workers answer for now. `served_input`,
+        `served_total`: their lengths in tokens, which workers of HTTP do not tell."""
+        self._configured = {config.name: config for config in configured}
+        self._served = served
+        self._lengths = served_input, served_total
+
+    def all(self) -> list[ModelConfig]:
+        """Those that may be asked now."""
+        named = {name: self._of_worker(name) for name in sorted(self._served())}
+        return list((named | self._configured).values())
+
+    def find(self, name: str) -> ModelConfig | None:
+        """By its name, or the one that it has for its workers; None where there is none."""
+        if name in self._configured:
+            return self._configured[name]
+        if name in set(self._served()):
+            return self._of_worker(name)
+        return next((config for config in self._configured.values() if config.model_id == name), None)
+
+    def _of_worker(self, name: str) -> ModelConfig:
+        return ModelConfig(name, name, *self._lengths)

@@ -1,0 +1,211 @@
+"""Answers from the gateway's own workers: jobs that no worker comes to fetch go down the gateway's road."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from radixway.chat.answers import Answers
+from radixway.chat.attempt import Attempt
+from radixway.chat.records import Message, Role
+from radixway.pipeline import GatewayError, Reply, Request
+from radixway.telemetry import Journal
+
+log = logging.getLogger(__name__)
+
+Road = Callable[[Request], Awaitable[Reply]]
+
+_decode = msgspec.json.Decoder().decode
+_SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
+
+
+class Refused(Exception):
+    """The workers did not answer; another attempt may help, or not."""
+
+    def __init__(self, text: str, *, again: bool) -> None:
+        super().__init__(text)
+        self.again = again
+
+
+class PushWorkers:
+    """Takes jobs of the queues that it is given, and answers them. Belongs to one event loop."""
+
+    def __init__(self, answers: Answers, road: Road, *, at_once: int) -> None:
+        """`road`: the gateway's, for requests of the surface `openai.chat`."""
+        self._answers = answers
+        self._road = road
+        self._room = asyncio.Semaphore(at_once)
+        self._queues: frozenset[str] = frozenset()
+        self._changed = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def serve(self, queues: Iterable[str]) -> None:
+        """From now on, jobs of these queues, and no others."""
+        wanted = frozenset(queues)
+        if wanted != self._queues:
+            self._queues = wanted
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled; what is under way then is given back."""
+        try:
+            while True:
+                await self._room.acquire()
+                attempt = await self._next()
+                task = asyncio.create_task(self._answer(attempt))
+                self._running.add(task)
+                task.add_done_callback(self._done)
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._room.release()
+
+    async def _next(self) -> Attempt:
+        """The next job of the queues as they are then."""
+        while True:
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            taking = asyncio.ensure_future(self._answers.take(self._queues)) if self._queues else None
+            waiting: Collection[asyncio.Future[Any]] = [changed] if taking is None else [changed, taking]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if taking is not None and taking.done():
+                    return taking.result()
+            finally:
+                changed.cancel()
+                if taking is not None:
+                    taking.cancel()
+
+    async def _answer(self, attempt: Attempt) -> None:
+        saying = asyncio.ensure_future(self._say(attempt))
+        losing = asyncio.ensure_future(attempt.lost.wait())
+        try:
+            await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
+            if not saying.done():
+                return  # nobody wants it any more
+            await attempt.finish(usage=saying.result())
+        except asyncio.CancelledError:
+            await attempt.give_up("the server is stopping")
+            raise
+        except Refused as error:
+            await attempt.fail(str(error), again=error.again)
+        except Exception as error:  # whatever it is, it is this answer's alone
+            log.exception("an answer met a defect of ours")
+            await attempt.fail(f"internal error ({type(error).__name__})", again=False)
+        finally:
+            losing.cancel()
+            saying.cancel()
+            await asyncio.gather(saying, return_exceptions=True)
+
+    async def _say(self, attempt: Attempt) -> dict[str, Any] | None:
+        """Pass the words on as they come; returns the usage that the worker told. Raises Refused."""
+        request = _request(attempt)
+        try:
+            reply = await self._road(request)
+            if reply.status != 200:
+                raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
+            if reply.chunks is None or not _is_stream(reply):
+                answer = _decode(await _whole(reply))
+                await attempt.token(answer["choices"][0]["message"]["content"] or "")
+                return _usage(answer)
+            usage = None
+            async for chunk in reply.chunks:
+                for event in _events(chunk):
+                    usage = _usage(event) or usage
+                    for choice in event.get("choices") or ():
+                        await attempt.token(choice.get("delta", {}).get("content") or "")
+            return usage
+        except GatewayError as error:
+            raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
+        except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise Refused("the worker's answer cannot be read", again=True) from error
+        finally:
+            for chunks in request.opened:
+                await chunks.aclose()
+
+
+def _request(attempt: Attempt) -> Request:
+    parameters = attempt.answer.work_parameters or {}
+    sampling = parameters.get("sampling_parameters") or {}
+    body: dict[str, Any] = {
+        "model": attempt.answer.model,
+        "messages": chat_messages(attempt.thread[:-1], parameters),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    body |= {name: sampling[name] for name in _SAMPLING if sampling.get(name) is not None}
+    if sampling.get("max_new_tokens") is not None:
+        body["max_tokens"] = sampling["max_new_tokens"]
+    if sampling.get("seed") is not None:
+        body["seed"] = sampling["seed"]
+    request_id = attempt.job.attempt_id
+    request = Request(
+        id=request_id,
+        surface="openai.chat",
+        path="/v1/chat/completions",
+        journal=Journal(request_id),
+        raw=msgspec.json.encode(body),
+        model=attempt.answer.model,
+        stream=True,
+        headers=((b"content-type", b"application/json"),),
+        user=attempt.job.user_id,
+    )
+    request.journal.add("receive", surface="chats", model=request.model, message=attempt.job.message_id)
+    return request
+
+
+def chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
+    """A thread as OpenAI's messages, after what the user wishes the model to know and to do."""
+    system = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    told = "\n\n".join(part for part in system if part)
+    said = [
+        {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
+        for message in thread
+    ]
+    return [{"role": "system", "content": told}, *said] if told else said
+
+
+def _is_stream(reply: Reply) -> bool:
+    kind = dict(reply.headers).get(b"content-type", b"")
+    return kind.startswith(b"text/event-stream")
+
+
+async def _whole(reply: Reply) -> bytes:
+    """What was blocked, was kept from before, or comes from a worker that does not stream."""
+    return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
+
+
+def _events(chunk: bytes) -> Iterable[dict[str, Any]]:
+    for line in chunk.split(b"\n"):
+        data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+        if data and data != b"[DONE]":
+            event = _decode(data)
+            if "error" in event:
+                raise Refused(_told(data), again=True)
+            yield event
+
+
+def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
+    usage: dict[str, Any] | None = event.get("usage")
+    return usage
+
+
+def _told(body: bytes) -> str:
+    """An error in words."""
+    try:
+        error = _decode(body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)[:1000]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return "the worker refused"

@@ -1,0 +1,108 @@
+"""Everything that chats need, put together from the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from radixway.chat.accounts import Accounts
+from radixway.chat.answers import Answers
+from radixway.chat.chats import Chats
+from radixway.chat.credentials import Credentials
+from radixway.chat.database import Database
+from radixway.chat.feedback import Feedback
+from radixway.chat.jobs import Jobs
+from radixway.chat.messages import Limits, Messages
+from radixway.chat.migrations import migrate
+from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
+from radixway.chat.push import PushWorkers, Road
+from radixway.chat.secrets import Secrets, read_or_make
+from radixway.chat.tokens import MemoryLog
+from radixway.chat.wake import LocalWake
+from radixway.config import ChatSection, ConfigError
+
+log = logging.getLogger(__name__)
+
+
+class ChatRoom:
+    """Works while `running()`."""
+
+    def __init__(
+        self,
+        config: ChatSection,
+        home: Path,
+        road: Road,
+        served: Callable[[], Iterable[str]],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`home`: for the database and the secrets. `served`: names of models that `road` has workers for.
+
+        Raises ConfigError.
+        """
+        self.config = config
+        given = config.database
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            url = f"sqlite:///{home / 'chats.db'}" if given is None else given.get_secret_value()
+            self.database = Database(url)
+        except ValueError as error:
+            raise ConfigError(f"chat.database: {error}") from None
+        self.secrets = _secrets(home / "chat-secrets.json")
+        self.clock = clock
+        limits = config.limits
+        self.messages = Messages(
+            self.database,
+            clock,
+            Limits(limits.at_once, limits.queue, limits.messages_per_chat, limits.message_characters),
+        )
+        self.accounts = Accounts(self.database, clock)
+        self.chats = Chats(self.database, clock)
+        self.feedback = Feedback(self.database, clock)
+        self.credentials = Credentials(self.secrets, self.database, clock)
+        self.jobs = Jobs(self.database, clock, lease_s=config.lease_s, most_attempts=config.attempts)
+        self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)
+        known = [ModelConfig(**model.model_dump()) for model in config.models]
+        known += published()[0] if config.published_models else ()
+        self.models = ModelConfigs(known, served)
+        self._served = served
+        self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once)
+
+    def look_for_workers(self) -> None:
+        """The gateway's workers have changed: what they serve is theirs to answer."""
+        configs = (self.models.find(name) for name in self._served())
+        self._push.serve(config.compat_hash for config in configs if config is not None)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Raises ConfigError: the database does not answer."""
+        try:
+            await migrate(self.database)
+        except Exception as error:  # drivers raise what they like
+            await self.database.aclose()
+            raise ConfigError(f"chat.database: {type(error).__name__}: {error}") from error
+        try:
+            async with self.answers.running():
+                pushing = asyncio.create_task(self._push.run())
+                self.look_for_workers()
+                try:
+                    yield
+                finally:
+                    pushing.cancel()
+                    await asyncio.gather(pushing, return_exceptions=True)
+        finally:
+            await self.database.aclose()
+
+
+def _secrets(path: Path) -> Secrets:
+    try:
+        found, made = read_or_make(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"chat: {error}") from error
+    if made:
+        log.warning("chats: secrets were made, the root token among them: %s", path)
+    return found

@@ -1,0 +1,62 @@
+"""The `chat` section: chats that never get lost."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from radixway.config.base import Section
+
+
+class ChatModelSection(Section):
+    """A model that pull workers serve."""
+
+    name: str = Field(min_length=1)
+    model_id: str = Field(min_length=1)
+    max_input_length: int = Field(ge=1)
+    max_total_length: int = Field(ge=2)
+    quantized: bool = False
+
+
+class ChatLimitsSection(Section):
+    """How much is too much."""
+
+    messages_per_user: int = Field(default=60, ge=1)
+    """Answers that a user may ask for in `per_s`."""
+    per_s: float = Field(default=60.0, gt=0)
+    at_once: int = Field(default=3, ge=1)
+    """Answers that a user may have under way."""
+    queue: int | None = Field(default=None, ge=1)
+    """Jobs that may wait in one queue."""
+    messages_per_chat: int | None = Field(default=None, ge=1)
+    message_characters: int | None = Field(default=None, ge=1)
+
+
+class ChatSection(Section):
+    """Accounts, chats, messages and the jobs that answer them."""
+
+    enabled: bool = True
+    """Where the packages are installed (radixway[chat])."""
+    database: SecretStr | None = None
+    """`sqlite:///FILE` or `postgresql://…`; by default `chats.db` in RADIXWAY_HOME."""
+    allow_debug_auth: bool = False
+    """Anybody may log in as anybody by a name alone."""
+    models: tuple[ChatModelSection, ...] = ()
+    """Of pull workers; what the gateway's own workers serve is known without."""
+    published_models: bool = False
+    """The published service's 25 models may be asked for, too."""
+    limits: ChatLimitsSection = ChatLimitsSection()
+    while_busy: Literal["reject", "interrupt", "enqueue"] = "interrupt"
+    """What becomes of a further question in a chat that is being answered."""
+    waits_s: float = Field(default=60.0, gt=0)
+    """How long an answer may wait for a worker."""
+    lease_s: float = Field(default=30.0, gt=0)
+    """How long a worker may be silent before its job is given to another."""
+    attempts: int = Field(default=3, ge=1)
+    kept_s: float = Field(default=60.0, gt=0)
+    """How long a finished answer's tokens can be listened to again."""
+    ping_s: float = Field(default=15.0, gt=0)
+    """Between signs of life to listeners."""
+    pushed_at_once: int = Field(default=64, ge=1)
+    """Answers that the gateway fetches from its own workers at a time."""

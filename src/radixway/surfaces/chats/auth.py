@@ -1,0 +1,66 @@
+"""`/auth`: logins and tokens."""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Query
+from fastapi.responses import RedirectResponse
+
+from radixway.chat.credentials import Pair
+from radixway.chat.room import ChatRoom
+from radixway.config import DEFAULT_TENANT
+from radixway.surfaces.chats.who import Who
+
+
+def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Logins and tokens."""
+    router = APIRouter(prefix="/auth", tags=["auth"])
+
+    @router.get("/check")
+    async def check(user: Annotated[str, Depends(who.user)]) -> str:
+        """Whose token it is."""
+        return user
+
+    @router.get("/providers")
+    async def providers() -> list[str]:
+        """Where users may log in."""
+        return ["debug"] if room.config.allow_debug_auth else []
+
+    @router.get("/refresh")
+    async def refresh(refresh: Annotated[str, Header(min_length=1, max_length=8192)]) -> dict[str, Any]:
+        """A new pair of tokens for a refresh token, which serves once."""
+        pair = await room.credentials.refresh(refresh)
+        return {"access_token": pair.access, "token_type": "bearer"} | {"refresh_token": pair.refresh}
+
+    @router.get("/login/debug")
+    async def debug_login(
+        username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
+    ) -> RedirectResponse:
+        """To the callback, as real providers do."""
+        _only_for_debugging(room)
+        query = urlencode({"code": username, "state": state})
+        return RedirectResponse(f"/auth/callback/debug?{query}", 302)
+
+    @router.get("/callback/debug")
+    async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
+        """Tokens for a user of that name."""
+        _only_for_debugging(room)
+        if not code:
+            raise HTTPException(400, "Invalid code")
+        user = await room.accounts.enroll(DEFAULT_TENANT, "debug", code, code, new_id=code)
+        return token_pair(await room.credentials.login(user.id))
+
+    return router
+
+
+def token_pair(pair: Pair) -> dict[str, Any]:
+    """The published shape."""
+    return {
+        "access_token": {"access_token": pair.access, "token_type": "bearer"},
+        "refresh_token": {"access_token": pair.refresh, "token_type": "refresh"},
+    }
+
+
+def _only_for_debugging(room: ChatRoom) -> None:
+    if not room.config.allow_debug_auth:
+        raise HTTPException(403, "Debug auth is not allowed")

@@ -1,0 +1,97 @@
+"""`/chats`: lists of chats, and what they are called."""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, HTTPException, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from radixway.chat.room import ChatRoom
+from radixway.chat.shapes import chat_list_read, chat_read
+from radixway.surfaces.chats.who import Who
+
+
+class ChatUpdate(BaseModel):
+    """What may be changed of a chat."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    title: str | None = Field(default=None, max_length=100)
+    hidden: bool | None = None
+    allow_data_use: bool | None = None
+    active_thread_tail_message_id: str | None = Field(default=None, max_length=64)
+
+
+def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Lists of chats, and single ones."""
+    router = APIRouter(prefix="/chats", tags=["chats"])
+    User = Annotated[str, Depends(who.user)]
+
+    @router.get("")
+    async def chats(
+        user: User,
+        include_hidden: bool = False,
+        limit: Annotated[int, Query(ge=1, le=100)] = 10,
+        after: Annotated[str | None, Query(max_length=256)] = None,
+        before: Annotated[str | None, Query(max_length=256)] = None,
+    ) -> dict[str, Any]:
+        """A page of the user's chats, newest first."""
+        if after is not None and before is not None:
+            raise HTTPException(400, "Only one of after and before can be given")
+        page = await room.chats.page(
+            user, limit=limit, after=_chat_id(after), before=_chat_id(before), hidden=include_hidden
+        )
+        return {
+            "chats": [chat_list_read(chat) for chat in page.chats],
+            "next": _cursor(page.next),
+            "prev": _cursor(page.prev),
+        }
+
+    @router.post("")
+    async def create(user: User, body: Annotated[Any, Body()]) -> dict[str, Any]:
+        """A new chat. The body says nothing: `{}` or `""`."""
+        await room.accounts.find(user)
+        return chat_list_read(await room.chats.create(user))
+
+    @router.put("/hide_all")
+    async def hide_all(user: User) -> None:
+        """Hide every chat."""
+        await room.chats.hide_all(user)
+
+    @router.get("/{chat_id}")
+    async def chat(chat_id: str, user: User) -> dict[str, Any]:
+        """A chat with all its messages."""
+        found = await room.chats.find(user, chat_id)
+        reports = await room.feedback.reports_of_chat(chat_id)
+        return chat_read(found, await room.messages.of_chat(user, chat_id), reports)
+
+    @router.put("/{chat_id}")
+    async def update(chat_id: str, user: User, body: ChatUpdate) -> None:
+        """Change what is given."""
+        given = {name: value for name, value in body.model_dump().items() if value is not None}
+        if (tail := given.get("active_thread_tail_message_id")) is not None:
+            message = await room.messages.find(user, tail)
+            if message.chat_id != chat_id:
+                raise HTTPException(404, "Message not found")
+        await room.chats.update(user, chat_id, **given)
+
+    @router.delete("/{chat_id}")
+    async def delete(chat_id: str, user: User) -> Response:
+        """With all that belongs to it."""
+        await room.answers.cancel_chat(user, chat_id)
+        await room.chats.delete(user, chat_id)
+        return Response()
+
+    return router
+
+
+def _cursor(chat_id: str | None) -> str | None:
+    return None if chat_id is None else base64.b64encode(chat_id.encode()).decode()
+
+
+def _chat_id(cursor: str | None) -> str | None:
+    try:
+        return None if cursor is None else base64.b64decode(cursor, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise HTTPException(400, "Invalid cursor") from None

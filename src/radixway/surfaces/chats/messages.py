@@ -1,0 +1,185 @@
+"""`/chats/{chat}/…`: what is said in a chat, and what users think of it."""
+
+import secrets
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from radixway.chat.feedback import ReportType
+from radixway.chat.messages import Question
+from radixway.chat.records import Role
+from radixway.chat.room import ChatRoom
+from radixway.chat.shapes import message_read
+from radixway.surfaces.chats.events import event_stream
+from radixway.surfaces.chats.who import Who
+
+_MOST = 2**64 - 2
+"""Seeds go as far as this."""
+_Share = Annotated[float, Field(ge=0, le=1)] | None
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class PrompterMessage(_Shape):
+    """What a user says."""
+
+    parent_id: str | None = Field(default=None, max_length=64)
+    content: str = Field(min_length=1)
+
+
+class SamplingParameters(_Shape):
+    """How words are drawn."""
+
+    top_k: int | None = Field(default=None, ge=-1)
+    top_p: _Share = None
+    typical_p: _Share = None
+    temperature: float | None = Field(default=None, ge=0)
+    repetition_penalty: float | None = Field(default=None, gt=0)
+    max_new_tokens: int = Field(default=1024, ge=1)
+
+
+class PluginEntry(_Shape):
+    """A plugin that may be used."""
+
+    url: str = Field(max_length=2048)
+    enabled: bool = True
+    plugin_config: dict[str, Any] | None = None
+    trusted: bool | None = False
+
+
+class AssistantMessage(_Shape):
+    """What an answer is asked for with."""
+
+    parent_id: str = Field(max_length=64)
+    model_config_name: str = Field(max_length=256)
+    sampling_parameters: SamplingParameters = SamplingParameters()
+    system_prompt: str | None = None
+    user_profile: str | None = None
+    user_response_instructions: str | None = None
+    plugins: list[PluginEntry] = Field(default=[], max_length=32)
+    used_plugin: Any = None
+
+
+class Vote(_Shape):
+    """-1, 0 or 1."""
+
+    score: int = Field(ge=-1, le=1)
+
+
+class NewReport(_Shape):
+    """What is wrong with a message."""
+
+    report_type: ReportType
+    reason: str = Field(max_length=10_000)
+
+
+class Evaluation(_Shape):
+    """Which drafts this one is better than."""
+
+    inferior_message_ids: list[str] = Field(max_length=1000)
+
+
+def message_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Messages, their streams, and opinions of them."""
+    router = APIRouter(prefix="/chats/{chat_id}", tags=["messages"])
+    User = Annotated[str, Depends(who.user)]
+    Key = Annotated[str | None, Header(alias="idempotency-key", max_length=256)]
+
+    @router.post("/prompter_message")
+    async def say(
+        chat_id: str, user: User, body: PrompterMessage, idempotency_key: Key = None
+    ) -> dict[str, Any]:
+        """What a user says, below a finished answer or as the first of a chat."""
+        return message_read(
+            await room.messages.ask(
+                user, chat_id, body.parent_id, body.content, idempotency_key=idempotency_key
+            )
+        )
+
+    @router.post("/assistant_message")
+    async def answer(
+        chat_id: str,
+        user: User,
+        body: AssistantMessage,
+        idempotency_key: Key = None,
+        accept: Annotated[str, Header()] = "",
+    ) -> Any:
+        """Ask for an answer: told as JSON that it is pending, or streamed at once where SSE is accepted."""
+        config = room.models.find(body.model_config_name)
+        if config is None:
+            raise HTTPException(422, f"Model {body.model_config_name} not found")
+        parameters = {
+            "model_config": config.shape(),
+            "sampling_parameters": body.sampling_parameters.model_dump(),
+            "do_sample": True,
+            "seed": secrets.randbelow(_MOST + 1),
+            "system_prompt": body.system_prompt,
+            "user_profile": body.user_profile,
+            "user_response_instructions": body.user_response_instructions,
+            "plugins": [plugin.model_dump() for plugin in body.plugins],
+            "plugin_max_depth": 4,
+        }
+        question = Question(
+            body.parent_id,
+            config.compat_hash,
+            config.name,
+            parameters,
+            waits_s=room.config.waits_s,
+            idempotency_key=idempotency_key,
+        )
+        message = await room.answers.request(user, chat_id, question, while_busy=room.config.while_busy)
+        if "text/event-stream" in accept:
+            entries = await room.answers.listen(message)
+            assert entries is not None, "a message that was just asked for can be listened to"
+            return event_stream(room, message, entries)
+        return message_read(message)
+
+    @router.get("/messages/{message_id}")
+    async def message(chat_id: str, message_id: str, user: User) -> dict[str, Any]:
+        """One message."""
+        return message_read(await room.messages.find(user, message_id))
+
+    @router.get("/messages/{message_id}/events")
+    async def events(
+        chat_id: str,
+        message_id: str,
+        user: User,
+        last_event_id: Annotated[str | None, Header(max_length=32)] = None,
+    ) -> Response:
+        """What an answer says: all of it, or what came after `Last-Event-ID`."""
+        found = await room.messages.find(user, message_id)
+        if found.role is not Role.ASSISTANT:
+            raise HTTPException(400, "Only assistant messages can be streamed")
+        entries = await room.answers.listen(found, _position(last_event_id))
+        return Response(status_code=204) if entries is None else event_stream(room, found, entries)
+
+    @router.post("/messages/{message_id}/votes")
+    async def vote(chat_id: str, message_id: str, user: User, body: Vote) -> Response:
+        """What the user thinks of an answer."""
+        await room.feedback.vote(user, message_id, body.score)
+        return Response()
+
+    @router.post("/messages/{message_id}/reports")
+    async def report(chat_id: str, message_id: str, user: User, body: NewReport) -> Response:
+        """What is wrong with a message."""
+        await room.feedback.report(user, message_id, body.report_type, body.reason)
+        return Response()
+
+    @router.post("/messages/{message_id}/message_evals")
+    async def evaluate(chat_id: str, message_id: str, user: User, body: Evaluation) -> Response:
+        """Which drafts this one is better than."""
+        await room.feedback.evaluate(user, message_id, body.inferior_message_ids)
+        return Response()
+
+    return router
+
+
+def _position(last_event_id: str | None) -> int:
+    if last_event_id is None or not last_event_id.strip():
+        return 0
+    if not last_event_id.strip().isdecimal():
+        raise HTTPException(400, "Last-Event-ID must be the id of an event of this stream")
+    return int(last_event_id)

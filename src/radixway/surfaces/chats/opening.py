@@ -1,0 +1,102 @@
+"""Chats, opened with the first call that is for them, or at the start where there are any already."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
+
+from radixway.config import ChatSection, ConfigError, radixway_home
+from radixway.routing import Registry
+from radixway.web import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from radixway.chat.push import Road
+    from radixway.chat.room import ChatRoom
+
+log = logging.getLogger(__name__)
+
+_ROOTS = frozenset({"auth", "chats", "configs", "account"})
+_ADMIN = frozenset({"workers", "refresh_tokens", "users"})
+
+
+def is_for_chats(path: str) -> bool:
+    """Whether that path is one of theirs."""
+    first, _, rest = path[1:].partition("/")
+    return first in _ROOTS or (first == "admin" and rest.partition("/")[0] in _ADMIN)
+
+
+class Chats:
+    """An ASGI application, in one event loop. What could not be opened is tried again with the next call."""
+
+    def __init__(self, config: ChatSection, registry: Registry, road: Road) -> None:
+        self.room: ChatRoom | None = None
+        """While they are open."""
+        self._config = config
+        self._registry = registry
+        self._road = road
+        self._app: ASGIApp | None = None
+        self._open = AsyncExitStack()
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """They answer while this holds. Where there are any already they are opened now: what was under way
+        when the last gateway ended goes on.
+
+        Raises ConfigError.
+        """
+        listens = (self._registry.on_state, self._registry.on_learn, self._registry.on_remove)
+        async with self._open:
+            if self._config.database is not None or (radixway_home() / "chats.db").exists():
+                await self._opened()
+            for told in listens:
+                told.append(self._look)
+            try:
+                yield
+            finally:
+                for told in listens:
+                    told.remove(self._look)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Opens them first, where that is still to be done; 503 where it cannot be done."""
+        try:
+            app = self._app or await self._opened()
+        except ConfigError as error:
+            log.warning("%s", error)
+            await JSONResponse({"detail": "Chats cannot be opened"}, 503)(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    async def _opened(self) -> ASGIApp:
+        async with self._lock:
+            if self._app is None:
+                self._app = await self._make()
+            return self._app
+
+    async def _make(self) -> ASGIApp:
+        try:
+            await asyncio.to_thread(_import)  # a second of a core's time
+        except ImportError as error:
+            raise ConfigError(f"chats need radixway[chat]: {error}") from error
+        from radixway.chat.room import ChatRoom
+        from radixway.surfaces.chats.app import chat_app
+
+        room = ChatRoom(self._config, radixway_home(), self._road, self._registry.models)
+        await self._open.enter_async_context(room.running())
+        self.room = room
+        return chat_app(room)
+
+    def _look(self, _: object) -> None:
+        if self.room is not None:
+            self.room.look_for_workers()
+
+
+def _import() -> None:
+    import radixway.chat.room
+    import radixway.surfaces.chats.app  # noqa: F401

@@ -1,0 +1,178 @@
+"""Chats over HTTP, answered by the gateway's own workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from running_gateway import RunningGateway, running_gateway
+from scripted_worker import Exchange, ScriptedWorker, scripted_worker
+
+
+class User:
+    """Somebody who chats."""
+
+    def __init__(self, gateway: RunningGateway, token: str) -> None:
+        self.gateway = gateway
+        self.headers = {"Authorization": f"Bearer {token}"}
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        url, data = self.gateway.url + path, None if body is None else json.dumps(body)
+        headers = self.headers | {"Content-Type": "application/json"}
+        async with self.gateway.client.request(method, url, data=data, headers=headers) as response:
+            return response.status, await response.json(content_type=None) if response.status != 204 else None
+
+    async def asked(self, content: str = "hello") -> dict[str, Any]:
+        """An answer that was asked for in a new chat."""
+        _, chat = await self.call("POST", "/chats", {})
+        path = f"/chats/{chat['id']}"
+        _, said = await self.call("POST", f"{path}/prompter_message", {"parent_id": None, "content": content})
+        status, answer = await self.call(
+            "POST", f"{path}/assistant_message", {"parent_id": said["id"], "model_config_name": "m"}
+        )
+        assert status == 200, answer
+        return answer
+
+    async def heard(self, answer: dict[str, Any], after: int = 0) -> list[tuple[int | None, dict[str, Any]]]:
+        """Every event, with its id."""
+        path = f"/chats/{answer['chat_id']}/messages/{answer['id']}/events"
+        headers = self.headers | ({"Last-Event-ID": str(after)} if after else {})
+        async with self.gateway.client.get(self.gateway.url + path, headers=headers) as response:
+            assert response.status == 200 and response.content_type == "text/event-stream"
+            return _events(await response.text())
+
+
+def _events(text: str) -> list[tuple[int | None, dict[str, Any]]]:
+    found = []
+    for block in text.split("\r\n\r\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\r\n") if ": " in line)
+        if "data" in fields:
+            found.append((int(fields["id"]) if "id" in fields else None, json.loads(fields["data"])))
+    return found
+
+
+async def talk(exchange: Exchange) -> None:
+    """An answer of four words, streamed."""
+    await exchange.begin_stream()
+    for word in ("A ", "radix ", "tree", "."):
+        event = {"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]}
+        await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+    usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    await exchange.chunk(b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n")
+    await exchange.chunk(b"data: [DONE]\n\n")
+    await exchange.end_stream()
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[ScriptedWorker]:
+    async with scripted_worker(talk) as worker:
+        yield worker
+
+
+@pytest.fixture
+async def eve(worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[User]:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(worker.url, chat={"allow_debug_auth": True}) as gateway:
+        yield await login(gateway, "eve")
+
+
+async def login(gateway: RunningGateway, name: str) -> User:
+    status, tokens = await gateway.get(f"/auth/callback/debug?code={name}")
+    assert status == 200
+    return User(gateway, tokens["access_token"]["access_token"])
+
+
+async def test_an_answer_is_heard_by_all_whenever_they_come(eve: User) -> None:
+    answer = await eve.asked()
+    assert answer["state"] == "pending" and answer["content"] is None
+    early = await asyncio.gather(*(eve.heard(answer) for _ in range(3)))
+    late = await eve.heard(answer)
+    told = [[event for event in heard if event[1]["event_type"] != "pending"] for heard in (*early, late)]
+    assert all(heard == told[0] for heard in told)
+    tokens = [event["text"] for _, event in late if event["event_type"] == "token"]
+    assert late[-1][1]["message"]["content"] == "".join(tokens) == "A radix tree."
+    assert await eve.heard(answer, after=2) == late[2:]
+    _, chat = await eve.call("GET", f"/chats/{answer['chat_id']}")
+    assert [message["state"] for message in chat["messages"]] == ["manual", "complete"]
+    assert chat["title"] == "hello"
+
+
+async def test_what_is_anothers_is_not_found(eve: User) -> None:
+    answer = await eve.asked()
+    mallory = await login(eve.gateway, "mallory")
+    path = f"/chats/{answer['chat_id']}"
+    for method, place, body in (
+        ("GET", path, None),
+        ("PUT", path, {"title": "mine"}),
+        ("DELETE", path, None),
+        ("POST", f"{path}/prompter_message", {"parent_id": answer["id"], "content": "x"}),
+        ("POST", f"{path}/assistant_message", {"parent_id": answer["parent_id"], "model_config_name": "m"}),
+        ("GET", f"{path}/messages/{answer['id']}", None),
+        ("GET", f"{path}/messages/{answer['id']}/events", None),
+        ("POST", f"{path}/messages/{answer['id']}/votes", {"score": 1}),
+        ("POST", f"{path}/messages/{answer['id']}/reports", {"report_type": "spam", "reason": ""}),
+        ("POST", f"{path}/messages/{answer['id']}/message_evals", {"inferior_message_ids": []}),
+    ):
+        assert (await mallory.call(method, place, body))[0] == 404, (method, place)
+    assert (await mallory.call("GET", "/chats"))[1]["chats"] == []
+
+
+async def test_debug_login_is_off_unless_switched_on(
+    worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(worker.url) as gateway:
+        assert (await gateway.get("/auth/callback/debug?code=eve"))[0] == 403
+        assert await gateway.get("/auth/providers") == (200, [])
+
+
+async def test_an_answer_under_way_outlives_its_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(chat={"allow_debug_auth": True, "models": [MODEL]}) as gateway:
+        eve = await login(gateway, "eve")
+        answer = await eve.asked()
+    async with scripted_worker(talk) as worker, running_gateway(worker.url) as gateway:
+        heard = await User(gateway, eve.headers["Authorization"].split()[1]).heard(answer)
+        assert heard[-1][1]["message"]["state"] == "complete"
+
+
+MODEL = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_length": 16384}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("prompter_message", {"content": "x", "parent_id": 5}, "parent_id"),
+        ("prompter_message", {"parent_id": None}, "content"),
+        ("prompter_message", "no object", "body"),
+        ("assistant_message", {"parent_id": "a", "model_config_name": "m", "plugins": 3}, "plugins"),
+        (
+            "assistant_message",
+            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"top_p": 7}},
+            "top_p",
+        ),
+    ],
+)
+async def test_bad_input_names_its_field(eve: User, path: str, body: Any, field: str) -> None:
+    _, chat = await eve.call("POST", "/chats", "")
+    status, told = await eve.call("POST", f"/chats/{chat['id']}/{path}", body)
+    assert status == 422 and field in told["detail"][0]["loc"]
+
+
+async def test_without_a_token_nobody_gets_in(eve: User) -> None:
+    async with aiohttp.ClientSession() as client:
+        for headers, status in (
+            ({}, 403),
+            ({"Authorization": "abc"}, 403),
+            ({"Authorization": "Bearer abc"}, 401),
+        ):
+            async with client.get(f"{eve.gateway.url}/chats", headers=headers) as response:
+                assert response.status == status
