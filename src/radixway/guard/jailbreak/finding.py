@@ -61,6 +61,13 @@ def find(text: str, *, data: bool = False) -> Findings:
     )
 
 
+def prepare() -> None:
+    """Compile what is looked for; otherwise the first text has to wait for it."""
+    for patterns in (everywhere(), in_data(), squashed()):
+        patterns.find("")
+    views("")
+
+
 def _in_view(view: View, data: bool) -> Iterable[Hit]:
     if view.is_squashed:
         yield from squashed().find(view.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from radixway.encoders import EncoderError, EncoderService
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, JailbreakHead
 from radixway.guard.jailbreak.kinds import KINDS
-from radixway.guard.jailbreak.reading import Reading
+from radixway.guard.jailbreak.reading import LONG, Reading
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,10 @@ class HeadReader:
     async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
         """See `Reader`."""
         head = self._head or await self._load()
-        return head.read(text, await self._encoders.encode(text), hits)
+        encoding = await self._encoders.encode(text)
+        if len(text) <= LONG:
+            return head.read(text, encoding, hits)
+        return await asyncio.to_thread(head.read, text, encoding, hits)
 
     def describe(self) -> dict[str, object]:
         """See `Reader`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from radixway.encoders import EncoderBusy, EncoderError, EncoderService
-from radixway.guard.jailbreak.finding import Findings, find
+from radixway.guard.jailbreak.finding import Findings, find, prepare
 from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.jailbreak.kinds import KINDS
 from radixway.guard.jailbreak.normalise import View
-from radixway.guard.jailbreak.reading import Reader, Reading
+from radixway.guard.jailbreak.reading import LONG, Reader, Reading
 from radixway.guard.jailbreak.spelling import is_mixed
 from radixway.guard.jailbreak.turns import find_build_up, last_turns
 from radixway.guard.texts import Passage, Speaker
@@ -43,6 +44,7 @@ class ShippedJudge:
         judges_system: bool = False,
     ) -> None:
         """`reader`: in place of the shipped head. `judges_system`: judge the operator's words, too."""
+        prepare()  # a quarter of a second that no request waits for
         self.threshold = threshold
         self.reader: Reader = HeadReader(encoders) if reader is None else reader
         self._judges_system = judges_system
@@ -86,7 +88,10 @@ class ShippedJudge:
     async def _judge(self, text: str, *, data: bool) -> Attack:
         if not text.strip():
             return NOTHING
-        found = find(text, data=data)
+        if len(text) <= LONG:
+            found = find(text, data=data)
+        else:
+            found = await asyncio.to_thread(find, text, data=data)
         readings = await self._read(text, found)
         return _attack(found, readings)
 

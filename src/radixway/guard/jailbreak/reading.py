@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+LONG = 8192
+"""Characters from which a text is looked at in a thread, so that others pass meanwhile."""
+
 
 @dataclass(slots=True, frozen=True)
 class Reading:
