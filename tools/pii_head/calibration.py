@@ -11,8 +11,10 @@ from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, count, m
 from radixway.guard.pii.tagging import SOFT_TYPES, spans_of
 
 THRESHOLD = 0.7
-STEPS = tuple(np.arange(-1.0, 3.01, 0.25).tolist())
+STEPS = tuple(np.arange(-0.5, 3.01, 0.25).tolist())
 """What is tried, in logits."""
+NO_WORSE = 0.01
+"""A difference in quality that a few rows make: the smallest shift within it is taken."""
 MOST_FLAGGED = {"PERSON": 0.01, "STREET_ADDRESS": 0.003}
 """Of texts that name nobody, and have no address, at most such a share may be flagged."""
 
@@ -21,12 +23,15 @@ Read = tuple[Row, list[int], list[int], Floats]
 
 
 def shifts(read: list[Read]) -> dict[str, float]:
-    """By type; that with the best mean of overlap and exact F1 among those that flag few."""
+    """By type: the smallest among those that flag few and have nearly the best overlap and exact F1."""
     tried = {step: _figures(read, step) for step in STEPS}
     best = {}
     for kind in SOFT_TYPES:
-        allowed = [step for step in STEPS if tried[step].share_flagged(kind) <= MOST_FLAGGED.get(kind, 1)]
-        best[kind] = max(allowed or [STEPS[0]], key=lambda step: (_quality(tried[step], kind), -abs(step)))
+        flagged = MOST_FLAGGED.get(kind, 1)
+        allowed = [step for step in STEPS if tried[step].share_flagged(kind) <= flagged] or [STEPS[0]]
+        quality = {step: _quality(tried[step], kind) for step in allowed}
+        good = [step for step in allowed if quality[step] >= max(quality.values()) - NO_WORSE]
+        best[kind] = min(good, key=abs)
     return best
 
 

@@ -1,8 +1,12 @@
 import asyncio
+import shutil
 
 import pytest
+import torch
+from transformers import BertConfig, BertForTokenClassification
 
 from radixway.encoders import EncoderService
+from radixway.encoders.files import MINILM, find_model
 from radixway.guard.pii.finder import ShippedFinder, merge
 from radixway.guard.pii.labels import published_type
 from radixway.pipeline import GuardUnavailable, PersonalData
@@ -89,3 +93,21 @@ async def test_a_text_that_is_read_in_parts_keeps_its_positions(encoders, monkey
     text = "Nothing happens in this sentence, nor in the next one.\n" * 2 + "I am Maria Lopez from the bank."
     found = [each for each in await ShippedFinder(encoders).find(text) if each.type == "PERSON"]
     assert [text[each.begin : each.end] for each in found] == ["Maria Lopez"]
+
+
+async def test_a_token_classifier_by_path_stands_in_for_the_head_beside_the_recognisers(encoders, tmp_path):
+    labels = {0: "O", 1: "B-GIVENNAME", 2: "I-GIVENNAME"}
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = BertForTokenClassification(BertConfig(vocab_size=30522, **shape, id2label=labels))
+    model.classifier.weight.data.zero_()
+    model.classifier.bias.data = torch.tensor([0.0, 9.0, 0.0])
+    model.save_pretrained(tmp_path)
+    shutil.copy(find_model(MINILM) / "tokenizer.json", tmp_path)
+    finder = ShippedFinder(encoders, model=tmp_path)
+    text = "Ada: ada@example.com"
+    found = await finder.find(text)
+    assert [(each.type, text[each.begin : each.end]) for each in found] == [
+        ("PERSON", "Ada"),
+        ("EMAIL_ADDRESS", "ada@example.com"),
+    ]
+    assert "PERSON" in finder.types

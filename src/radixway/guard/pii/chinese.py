@@ -172,7 +172,8 @@ class ChineseTagger:
 class _Lists:
     bits: dict[str, int]
     """Word → the bit of its beginning; that of its going on is the next one."""
-    longest: int
+    sizes: dict[str, tuple[int, ...]]
+    """First character → the lengths of the words that begin so."""
 
 
 @cache
@@ -182,7 +183,10 @@ def _lists() -> _Lists:
         _add(bits, kind, words)
     _add(bits, "places", entries("places_zh"))
     _add(bits, "nrp", (entry for entry in entries("nrp") if not entry.isascii()))
-    return _Lists(bits, max(map(len, bits)))
+    sizes: dict[str, set[int]] = {}
+    for word in bits:
+        sizes.setdefault(word[0], set()).add(len(word))
+    return _Lists(bits, {first: tuple(sorted(found)) for first, found in sizes.items()})
 
 
 def _add(bits: dict[str, int], kind: str, words: Iterable[str]) -> None:
@@ -199,12 +203,11 @@ def _bits(text: str, begins: list[int], ends: list[int]) -> list[int]:
         if gap or not at:
             bits[at] |= BIT["line before"] if "\n" in gap or not at else BIT["space before"]
         last = ends[at]
-        if bits[at] & BIT["han"]:
-            for size in range(1, min(lists.longest, len(text) - begin) + 1):
-                if known := lists.bits.get(text[begin : begin + size], 0):
-                    bits[at] |= known
-                    for inside in range(at + 1, min(at + size, len(bits))):
-                        bits[inside] |= known << 1
+        for size in lists.sizes.get(text[begin], ()):
+            if known := lists.bits.get(text[begin : begin + size], 0):
+                bits[at] |= known
+                for inside in range(at + 1, min(at + size, len(bits))):
+                    bits[inside] |= known << 1
     return bits
 
 

@@ -156,6 +156,7 @@ class ClassifierFinder:
         return [
             PersonalData(published_type(span.label), span.begin, span.end, span.confidence)
             for span in reading.spans(0.0)
+            if any(character.isalnum() for character in text[span.begin : span.end])
         ]
 
 
