@@ -15,7 +15,7 @@ STEPS = tuple(np.arange(-0.5, 3.01, 0.25).tolist())
 """What is tried, in logits."""
 NO_WORSE = 0.01
 """A difference in quality that a few rows make: the smallest shift within it is taken."""
-MOST_FLAGGED = {"PERSON": 0.01, "STREET_ADDRESS": 0.003}
+MOST_FLAGGED = {"PERSON": 0.015, "STREET_ADDRESS": 0.01}
 """Of texts that name nobody, and have no address, at most such a share may be flagged."""
 
 Read = tuple[Row, list[int], list[int], Floats]

@@ -10,7 +10,9 @@ from faker import Faker
 from pii_head.authored import broken, vocabulary
 from pii_head.gazetteers import LOCALES
 from pii_head.rows import Labelled, Row, merged, template_group
+from radixway.guard.pii.addresses import whole_addresses
 from radixway.guard.pii.gazetteers import entries
+from radixway.pipeline import PersonalData
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -59,7 +61,14 @@ def filled(template: str, values: "Values", rng: random.Random, source: str, wei
     text = (text + escaped[at:]).replace(_OPEN, "{").replace(_CLOSE, "}").replace("\\n", "\n")
     if small and len(text.lower()) == len(text):
         text = text.lower()
-    return Row(text, merged(spans, text), source, template_group(template), weight=weight)
+    whole = _one_address(spans, text) if source.startswith("authored") else spans
+    return Row(text, merged(whole, text), source, template_group(template), weight=weight)
+
+
+def _one_address(spans: list[Labelled], text: str) -> list[Labelled]:
+    """Ours are labelled as the head's findings are: a street with its place and code is one address."""
+    found = [PersonalData(each.type, each.begin, each.end, 1.0) for each in spans]
+    return [Labelled(each.type, each.begin, each.end) for each in whole_addresses(found, text)]
 
 
 def presidio_templates(rows: Iterator[str]) -> list[str]:

@@ -100,7 +100,9 @@ def presidio_rows(data: Path, name: str) -> list[Row]:
             if span.type == "GPE" and row["text"][span.begin : span.end] == "nan"
         )
         annotated = EVERY_TYPE if name == "synth_v2" else EVERY_TYPE - {"NRP", "AGE", "ZIP_CODE"}
-        rows.append(Row(row["text"], kept, name, template_group(row["masked"]), annotated, unknown))
+        possible = _unasked(row["text"], annotated)
+        group = template_group(row["masked"])
+        rows.append(Row(row["text"], kept, name, group, annotated, unknown, possible, weight=2.0))
     return rows
 
 
@@ -135,7 +137,7 @@ def human_rows(data: Path) -> Iterator[Row]:
                 if any(c.isalnum() for c in each["value"])
                 and not _overlaps(handles, each["start"], each["end"])
             )
-            yield Row(text[:LONGEST], spans, source, text, NAMES, handles)
+            yield Row(text[:LONGEST], spans, source, text, NAMES, handles, _unasked(text[:LONGEST], NAMES))
 
 
 def negative_rows(
@@ -151,8 +153,13 @@ def negative_rows(
             yield Row(short, (), f"free/{name.partition('/')[2]}", text, possible=possible_spans(short))
 
 
-def possible_spans(text: str) -> tuple[Labelled, ...]:
-    """What in a text that names nobody may be a place, a date, an organisation: nobody looked for these."""
+def possible_spans(
+    text: str, capitals: frozenset[str] = frozenset(["ORGANIZATION", "GPE", "NRP"])
+) -> tuple[Labelled, ...]:
+    """What in a text that names nobody may be a place, a date, an organisation: nobody looked for these.
+
+    `capitals`: what every word that is written large may be.
+    """
     bits = gazetteer().bits
     found = []
     for word in _WORD.finditer(text):
@@ -161,9 +168,14 @@ def possible_spans(text: str) -> tuple[Labelled, ...]:
         if word[0][0].isdigit():
             types = {"DATE_TIME", "AGE", "ZIP_CODE"}
         elif word[0][0].isupper():
-            types |= {"ORGANIZATION", "GPE", "NRP"}
+            types |= capitals
         found += [Labelled(kind, *word.span()) for kind in sorted(types)]
     return tuple(found)
+
+
+def _unasked(text: str, annotated: frozenset[str]) -> tuple[Labelled, ...]:
+    """What may have been left without a label since nobody looked for its type."""
+    return tuple(each for each in possible_spans(text, capitals=frozenset()) if each.type not in annotated)
 
 
 def joined(rows: list[Row], count: int, seed: int) -> list[Row]:

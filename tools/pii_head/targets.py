@@ -14,14 +14,10 @@ ANYTHING = (1 << len(TAGS)) - 1
 def allowed_tags(row: Row, words: Words) -> NDArray[np.int64]:
     """[words]: bits of the tags that each may have.
 
-    A corpus in which nobody looked for dates says of a word without a label that it is nothing, or a date; a
-    word of which a span covers a part only teaches nothing.
+    A corpus in which nobody looked for dates says of a number without a label that it is nothing, or a date.
+    A word of which a span covers a part only teaches nothing.
     """
-    outside = 1
-    for at, name in enumerate(SOFT_TYPES):
-        if name not in row.annotated:
-            outside |= 0b11 << (2 * at + 1)
-    allowed = np.full(len(words), outside, np.int64)
+    allowed = np.full(len(words), 1, np.int64)
     for span in row.possible:
         allowed[_meeting(words, span.begin, span.end)] |= 0b11 << (2 * SOFT_TYPES.index(span.type) + 1)
     for span in row.spans:

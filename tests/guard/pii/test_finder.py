@@ -111,3 +111,10 @@ async def test_a_token_classifier_by_path_stands_in_for_the_head_beside_the_reco
         ("EMAIL_ADDRESS", "ada@example.com"),
     ]
     assert "PERSON" in finder.types
+
+
+async def test_a_name_far_into_a_long_text_is_found_where_it_stands(encoders):
+    filler = "The meeting was moved because the room is too small for the whole group.\n" * 60
+    text = f"{filler}Please call my colleague Maria Lopez about it.\n{filler}"
+    found = [each for each in await ShippedFinder(encoders).find(text) if each.confidence >= 0.7]
+    assert [text[each.begin : each.end] for each in found] == ["Maria Lopez"]

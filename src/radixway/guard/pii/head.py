@@ -11,6 +11,7 @@ import numpy as np
 import radixway.bundled
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding, Floats
 from radixway.encoders.heads.head import Head
+from radixway.guard.pii.addresses import whole_addresses
 from radixway.guard.pii.chinese import ChineseTagger, Script, has_chinese, script_of, split_units
 from radixway.guard.pii.network import Convolutions
 from radixway.guard.pii.tagging import TAGS, TaggedSpan, spans_of
@@ -124,7 +125,8 @@ class PiiHead:
             likely = self._latin.likelihoods(text, encoding, words, first, last)
             parts.append(likely[begin - first : len(likely) - (last - end)])
         begins, ends = words.begin.tolist(), words.end.tolist()
-        return [_found(span, begins, ends) for span in spans_of(np.concatenate(parts))]
+        found = [_found(span, begins, ends) for span in spans_of(np.concatenate(parts))]
+        return whole_addresses(found, text)
 
     def _chinese_steps(self, text: str) -> Generator[None, None, list[PersonalData]]:
         found: list[PersonalData] = []

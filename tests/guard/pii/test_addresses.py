@@ -1,0 +1,33 @@
+from radixway.guard.pii.addresses import whole_addresses
+from radixway.pipeline import PersonalData
+
+
+def joined(text, *parts):
+    """Parts by their type and text, found in that order; what they become."""
+    found, at = [], 0
+    for kind, value in parts:
+        begin = text.index(value, at)
+        at = begin + len(value)
+        found.append(PersonalData(kind, begin, at, 0.9))
+    return [(each.type, text[each.begin : each.end]) for each in whole_addresses(found, text)]
+
+
+def test_a_street_its_place_and_its_code_are_one_address():
+    text = "to 12 Main St, Springfield, IL 62704 today"
+    parts = [("STREET_ADDRESS", "12 Main St"), ("GPE", "Springfield"), ("ZIP_CODE", "62704")]
+    assert joined(text, *parts) == [("STREET_ADDRESS", "12 Main St, Springfield, IL 62704")]
+
+
+def test_a_place_after_other_words_stands_for_itself():
+    parts = [("STREET_ADDRESS", "Main St"), ("GPE", "Springfield")]
+    assert joined("Main St in Springfield", *parts) == parts
+
+
+def test_a_place_on_a_line_of_its_own_stands_for_itself():
+    parts = [("STREET_ADDRESS", "Main St 5"), ("GPE", "Norway")]
+    assert joined("Main St 5\nNorway", *parts) == parts
+
+
+def test_what_stands_before_the_street_is_not_joined():
+    parts = [("GPE", "Springfield"), ("STREET_ADDRESS", "Main St")]
+    assert joined("Springfield, Main St", *parts) == parts
