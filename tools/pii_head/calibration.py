@@ -11,7 +11,7 @@ from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, count, m
 from radixway.guard.pii.tagging import SOFT_TYPES, spans_of
 
 THRESHOLD = 0.7
-STEPS = tuple(np.arange(-0.5, 3.01, 0.25).tolist())
+STEPS = tuple(np.arange(0.0, 1.01, 0.25).tolist())
 """What is tried, in logits."""
 NO_WORSE = 0.01
 """A difference in quality that a few rows make: the smallest shift within it is taken."""
