@@ -76,11 +76,20 @@ class Answers:
     ) -> Message:
         """See `Messages.request_answer`; whoever waits for such work is woken."""
         message, ended = await self.messages.request_answer(user_id, chat_id, question, while_busy=while_busy)
-        for message_id in ended:
-            await self._end(message_id, MessageState.CANCELLED)
-        await self._wake.tell(question.queue)
-        await self._wake.tell(CLOCK)
+        await self.announce(question.queue, ended)
         return message
+
+    async def announce(self, queue: str, ended: Collection[str] = ()) -> None:
+        """There is a new job in a queue, for which the answers `ended` were ended."""
+        for message_id in ended:
+            attempt = self._attempt_of(message_id)
+            if attempt is not None:
+                if attempt.text:
+                    await self._jobs.keep({message_id: attempt.text}, MessageState.CANCELLED)
+                attempt.lose()
+            await self._end(message_id, MessageState.CANCELLED)
+        await self._wake.tell(queue)
+        await self._wake.tell(CLOCK)
 
     async def take(
         self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
@@ -107,7 +116,7 @@ class Answers:
     async def cancel(self, user_id: str, message_id: str) -> bool:
         """End an answer under way, at its user's wish; what it has said so far stays. Raises NotFound."""
         await self.messages.find(user_id, message_id)
-        attempt = next((held for held in self._held.values() if held.job.message_id == message_id), None)
+        attempt = self._attempt_of(message_id)
         partial = attempt.text if attempt is not None and attempt.text else None
         if not await self._jobs.cancel(message_id, partial):
             return False
@@ -186,6 +195,9 @@ class Answers:
         message = await self.messages.get(message_id)
         if message is not None:
             await self._tokens.end(message_id, events.error(message.error or _ENDS[state], message))
+
+    def _attempt_of(self, message_id: str) -> Attempt | None:
+        return next((held for held in self._held.values() if held.job.message_id == message_id), None)
 
     def _let_go(self, attempt: Attempt, waits_again: bool) -> None:
         self._held.pop(attempt.job.attempt_id, None)

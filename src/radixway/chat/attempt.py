@@ -37,6 +37,8 @@ class Attempt:
         """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
         self.text = ""
         """What it has said so far."""
+        self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
+        """Words that the answer begins with, because it continues another."""
         self._messages = messages
         self._jobs = jobs
         self._tokens = tokens
@@ -64,6 +66,8 @@ class Attempt:
         """Some words. Returns at once unless there are enough of them to be written."""
         if self._over or not text:
             return
+        if not self.text and self.prefix:
+            text = self.prefix + text
         self.text += text
         await self._say(events.token(text))
 
@@ -75,9 +79,7 @@ class Attempt:
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
         await self._flush()
-        if self._over or not await self._jobs.finish(
-            self.job.attempt_id, self.text if content is None else content, **fields
-        ):
+        if self._over or not await self._jobs.finish(self.job.attempt_id, self._whole(content), **fields):
             self.lose()
             return False
         self._close(waits_again=False)
@@ -134,6 +136,9 @@ class Attempt:
                     self.lose()
                     return
             await self._tokens.append(self.job.message_id, batch)
+
+    def _whole(self, content: str | None) -> str:
+        return (self.text or self.prefix) if content is None else self.prefix + content
 
     def _close(self, *, waits_again: bool) -> None:
         self._over = True

@@ -21,3 +21,13 @@ class Busy(ChatError):
 
 class TooMany(ChatError):
     """Somebody asks for more than their share."""
+
+
+class Invalid(ChatError):
+    """A field of a request has a value that cannot be."""
+
+    def __init__(self, field: str, text: str, *, status: int = 422) -> None:
+        """`status`: of HTTP."""
+        super().__init__(text)
+        self.field = field
+        self.status = status

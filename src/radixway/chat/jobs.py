@@ -196,13 +196,16 @@ class Jobs:
                 )
             return ended
 
-    async def keep(self, partial: dict[str, str]) -> None:
-        """Note the words that answers have so far, by message: what is left of them if this process dies."""
+    async def keep(self, partial: dict[str, str], state: MessageState = MessageState.IN_PROGRESS) -> None:
+        """Note the words that answers have so far, by message: what is left of them if this process dies.
+
+        `state`: answers in any other are left as they are.
+        """
         async with self._database.write() as write:
             for message_id, content in partial.items():
                 await write.execute(
                     update(messages)
-                    .where(messages.c.id == message_id, messages.c.state == MessageState.IN_PROGRESS)
+                    .where(messages.c.id == message_id, messages.c.state == state)
                     .values(content=content)
                 )
 

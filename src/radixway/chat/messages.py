@@ -112,26 +112,40 @@ class Messages:
 
         Raises NotFound, Refused, TooMany.
         """
-        if self._limits.characters is not None and len(content) > self._limits.characters:
-            raise TooMany("Message too long")
         async with self._database.write() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
-            if idempotency_key is not None and (known := await _by_key(write, chat_id, idempotency_key)):
+            if idempotency_key is not None and (known := await by_key(write, chat_id, idempotency_key)):
                 return known
-            await self._check_room(write, chat_id)
             await self._check_parent(write, chat_id, parent_id)
-            message = await self._insert(
-                write,
-                chat_id=chat_id,
-                parent_id=parent_id,
-                role=Role.PROMPTER,
-                state=MessageState.MANUAL,
-                content=content,
-                idempotency_key=idempotency_key,
-            )
-            title = chat.title if chat.title is not None or parent_id is not None else _title(content)
-            await self._touch(write, chat_id, message.id, title)
-            return message
+            return await self.write_prompt(write, chat, parent_id, content, idempotency_key)
+
+    async def write_prompt(
+        self,
+        write: AsyncConnection,
+        chat: Chat,
+        parent_id: str | None,
+        content: str,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """What `ask` does with a chat that is locked and a parent that may have children.
+
+        Raises TooMany.
+        """
+        if self._limits.characters is not None and len(content) > self._limits.characters:
+            raise TooMany("Message too long")
+        await self._check_room(write, chat.id)
+        message = await self._insert(
+            write,
+            chat_id=chat.id,
+            parent_id=parent_id,
+            role=Role.PROMPTER,
+            state=MessageState.MANUAL,
+            content=content,
+            idempotency_key=idempotency_key,
+        )
+        title = chat.title if chat.title is not None or parent_id is not None else _title(content)
+        await self._touch(write, chat.id, message.id, title)
+        return message
 
     async def request_answer(
         self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
@@ -143,42 +157,54 @@ class Messages:
         """
         async with self._database.write() as write:
             await own_chat(write, user_id, chat_id, lock=True)
-            key = question.idempotency_key
-            if key is not None and (known := await _by_key(write, chat_id, key)):
-                return known, []
-            parent = await own_message(write, user_id, question.parent_id)
-            if parent.chat_id != chat_id:
-                raise NotFound("Parent message not found")
-            if parent.role is not Role.PROMPTER:
-                raise Refused("Parent message is not a prompter message")
-            await self._check_room(write, chat_id)
-            ended = await self._make_way(write, chat_id, while_busy)
-            await self._check_share(write, user_id, question.queue)
-            message = await self._insert(
-                write,
-                chat_id=chat_id,
-                parent_id=parent.id,
-                role=Role.ASSISTANT,
-                state=MessageState.PENDING,
-                model=question.model,
-                work_parameters=question.work_parameters,
-                idempotency_key=key,
+            return await self.write_answer(write, user_id, chat_id, question, while_busy=while_busy)
+
+    async def write_answer(
+        self,
+        write: AsyncConnection,
+        user_id: str,
+        chat_id: str,
+        question: Question,
+        *,
+        while_busy: WhileBusy = "enqueue",
+    ) -> tuple[Message, list[str]]:
+        """What `request_answer` does with a chat that is locked."""
+        key = question.idempotency_key
+        if key is not None and (known := await by_key(write, chat_id, key)):
+            return known, []
+        parent = await own_message(write, user_id, question.parent_id)
+        if parent.chat_id != chat_id:
+            raise NotFound("Parent message not found")
+        if parent.role is not Role.PROMPTER:
+            raise Refused("Parent message is not a prompter message")
+        await self._check_room(write, chat_id)
+        ended = await self._make_way(write, chat_id, while_busy)
+        await self._check_share(write, user_id, question.queue)
+        message = await self._insert(
+            write,
+            chat_id=chat_id,
+            parent_id=parent.id,
+            role=Role.ASSISTANT,
+            state=MessageState.PENDING,
+            model=question.model,
+            work_parameters=question.work_parameters,
+            idempotency_key=key,
+        )
+        now = message.created_at
+        await write.execute(
+            jobs.insert().values(
+                message_id=message.id,
+                user_id=user_id,
+                queue=question.queue,
+                priority=question.priority,
+                state="ready",
+                created_at=now,
+                available_at=now,
+                deadline=None if question.waits_s is None else now + question.waits_s,
             )
-            now = message.created_at
-            await write.execute(
-                jobs.insert().values(
-                    message_id=message.id,
-                    user_id=user_id,
-                    queue=question.queue,
-                    priority=question.priority,
-                    state="ready",
-                    created_at=now,
-                    available_at=now,
-                    deadline=None if question.waits_s is None else now + question.waits_s,
-                )
-            )
-            await self._touch(write, chat_id, message.id)
-            return message, ended
+        )
+        await self._touch(write, chat_id, message.id)
+        return message, ended
 
     async def _make_way(self, write: AsyncConnection, chat_id: str, while_busy: WhileBusy) -> list[str]:
         if while_busy == "enqueue":
@@ -268,7 +294,8 @@ async def own_message(connection: AsyncConnection, user_id: str, message_id: str
     return Message.of(row)
 
 
-async def _by_key(connection: AsyncConnection, chat_id: str, key: str) -> Message | None:
+async def by_key(connection: AsyncConnection, chat_id: str, key: str) -> Message | None:
+    """What was made in a chat under that idempotency key."""
     wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
     row: Row[Any] | None = (await connection.execute(wanted)).first()
     return None if row is None else Message.of(row)

@@ -91,7 +91,8 @@ class PushWorkers:
             await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
             if not saying.done():
                 return  # nobody wants it any more
-            await attempt.finish(usage=saying.result())
+            usage, finish_reason = saying.result()
+            await attempt.finish(usage=usage, finish_reason=finish_reason)
         except asyncio.CancelledError:
             await attempt.give_up("the server is stopping")
             raise
@@ -105,8 +106,11 @@ class PushWorkers:
             saying.cancel()
             await asyncio.gather(saying, return_exceptions=True)
 
-    async def _say(self, attempt: Attempt) -> dict[str, Any] | None:
-        """Pass the words on as they come; returns the usage that the worker told. Raises Refused."""
+    async def _say(self, attempt: Attempt) -> tuple[dict[str, Any] | None, str | None]:
+        """Pass the words on as they come; returns the usage and the reason of the end that the worker told.
+
+        Raises Refused.
+        """
         request = _request(attempt)
         try:
             reply = await self._road(request)
@@ -115,14 +119,15 @@ class PushWorkers:
             if reply.chunks is None or not _is_stream(reply):
                 answer = _decode(await _whole(reply))
                 await attempt.token(answer["choices"][0]["message"]["content"] or "")
-                return _usage(answer)
-            usage = None
+                return _usage(answer), answer["choices"][0].get("finish_reason")
+            usage, reason = None, None
             async for chunk in reply.chunks:
                 for event in _events(chunk):
                     usage = _usage(event) or usage
                     for choice in event.get("choices") or ():
+                        reason = choice.get("finish_reason") or reason
                         await attempt.token(choice.get("delta", {}).get("content") or "")
-            return usage
+            return usage, reason
         except GatewayError as error:
             raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
         except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -141,6 +146,9 @@ def _request(attempt: Attempt) -> Request:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    if attempt.prefix:
+        body["messages"].append({"role": "assistant", "content": attempt.prefix})
+        body |= {"continue_final_message": True, "add_generation_prompt": False}
     body |= {name: sampling[name] for name in _SAMPLING if sampling.get(name) is not None}
     if sampling.get("max_new_tokens") is not None:
         body["max_tokens"] = sampling["max_new_tokens"]

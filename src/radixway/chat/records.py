@@ -84,6 +84,8 @@ class Message:
     first_token_at: float | None
     work_end_at: float | None
     usage: dict[str, Any] | None
+    finish_reason: str | None
+    """Why the answer ended there: `stop`, `length` …; None: its worker did not say."""
     used_plugin: dict[str, Any] | None
     safe_content: str | None
     safety_level: int | None

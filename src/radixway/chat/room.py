@@ -22,6 +22,7 @@ from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.secrets import Secrets, read_or_make
 from radixway.chat.tokens import MemoryLog
+from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
 from radixway.config import ChatSection, ConfigError
 
@@ -69,6 +70,7 @@ class ChatRoom:
         known = [ModelConfig(**model.model_dump()) for model in config.models]
         known += published()[0] if config.published_models else ()
         self.models = ModelConfigs(known, served)
+        self.turns = Turns(self.database, self.messages, self.answers, self.models, waits_s=config.waits_s)
         self._served = served
         self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once)
 

@@ -83,6 +83,7 @@ messages = Table(
     Column("first_token_at", Double),
     Column("work_end_at", Double),
     Column("usage", JSON),
+    Column("finish_reason", Text),
     Column("used_plugin", JSON),
     Column("safe_content", Text),
     Column("safety_level", Integer),

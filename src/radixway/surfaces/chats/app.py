@@ -11,13 +11,14 @@ from starlette.exceptions import HTTPException
 
 from radixway import __version__
 from radixway.chat.credentials import BadToken
-from radixway.chat.errors import Busy, ChatError, NotFound, TooMany
+from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, TooMany
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
 from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.messages import message_routes
+from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
 
 _STATUS: dict[type[ChatError], int] = {NotFound: 404, TooMany: 429, Busy: 503}
@@ -29,6 +30,7 @@ def chat_app(room: ChatRoom) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(ChatError, _impossible)
+    app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(BadToken, _bad_token)
     who = Who(room)
     for router in (
@@ -37,6 +39,7 @@ def chat_app(room: ChatRoom) -> FastAPI:
         message_routes(room, who),
         config_routes(room),
         account_routes(room, who),
+        v1_routes(room, who),
     ):
         app.include_router(router)
     return app
@@ -61,6 +64,12 @@ async def _impossible(_: Request, error: Exception) -> JSONResponse:
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
     headers: dict[str, Any] = {"Retry-After": "1"} if status in (429, 503) else {}
     return JSONResponse({"detail": str(error)}, status, headers)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Invalid)
+    told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
+    return JSONResponse({"detail": [told]}, error.status)
 
 
 async def _bad_token(_: Request, error: Exception) -> JSONResponse:

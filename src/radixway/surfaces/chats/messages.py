@@ -153,7 +153,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         found = await room.messages.find(user, message_id)
         if found.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only assistant messages can be streamed")
-        entries = await room.answers.listen(found, _position(last_event_id))
+        entries = await room.answers.listen(found, position(last_event_id))
         return Response(status_code=204) if entries is None else event_stream(room, found, entries)
 
     @router.post("/messages/{message_id}/votes")
@@ -177,7 +177,8 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     return router
 
 
-def _position(last_event_id: str | None) -> int:
+def position(last_event_id: str | None) -> int:
+    """Of a `Last-Event-ID`. Raises HTTPException."""
     if last_event_id is None or not last_event_id.strip():
         return 0
     if not last_event_id.strip().isdecimal():

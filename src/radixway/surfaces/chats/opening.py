@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ROOTS = frozenset({"auth", "chats", "configs", "account"})
+_V1 = frozenset({"chats"})
 _ADMIN = frozenset({"workers", "refresh_tokens", "users"})
 
 
 def is_for_chats(path: str) -> bool:
     """Whether that path is one of theirs."""
     first, _, rest = path[1:].partition("/")
+    if first == "v1":
+        return rest.partition("/")[0] in _V1
     return first in _ROOTS or (first == "admin" and rest.partition("/")[0] in _ADMIN)
 
 

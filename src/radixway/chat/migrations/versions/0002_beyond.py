@@ -1,0 +1,14 @@
+"""What chats have beyond the published protocol."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """To this version."""
+    op.add_column("messages", sa.Column("finish_reason", sa.Text()))

@@ -1,0 +1,85 @@
+"""`/v1/chats`: chats, listed and changed."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Response
+
+from radixway.chat import branches
+from radixway.chat.room import ChatRoom
+from radixway.surfaces.chats.v1.bodies import ChatChange, ChatFields
+from radixway.surfaces.chats.v1.shapes import Chat, ChatPage, Message, Thread, WholeChat
+from radixway.surfaces.chats.who import Who
+
+Id = Annotated[str, Path(max_length=64, pattern=r"^[^\x00]*$")]
+QueryId = Annotated[str | None, Query(max_length=64, pattern=r"^[^\x00]*$")]
+
+
+def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Lists of chats, and single ones."""
+    router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
+    User = Annotated[str, Depends(who.user)]
+
+    @router.get("")
+    async def chats(
+        user: User,
+        limit: Annotated[int, Query(ge=1, le=100)] = 20,
+        after: QueryId = None,
+        before: QueryId = None,
+        hidden: bool = False,
+    ) -> ChatPage:
+        """A page of the user's chats, newest first."""
+        if after is not None and before is not None:
+            raise HTTPException(400, "Only one of after and before can be given")
+        page = await room.chats.page(user, limit=limit, after=after, before=before, hidden=hidden)
+        return ChatPage(chats=[Chat.of(chat) for chat in page.chats], next=page.next, previous=page.prev)
+
+    @router.post("", status_code=201)
+    async def create(user: User, body: ChatFields) -> Chat:
+        """A new chat."""
+        await room.accounts.find(user)
+        chat = await room.chats.create(user)
+        if given := body.given():
+            await room.chats.update(user, chat.id, **given)
+            chat = await room.chats.find(user, chat.id)
+        return Chat.of(chat)
+
+    @router.get("/{chat_id}")
+    async def chat(chat_id: Id, user: User) -> WholeChat:
+        """A chat with all its messages."""
+        found = await room.chats.find(user, chat_id)
+        return WholeChat.with_messages(found, await room.messages.of_chat(user, chat_id))
+
+    @router.patch("/{chat_id}")
+    async def change(chat_id: Id, user: User, body: ChatChange) -> Chat:
+        """Change what is given."""
+        given = body.given()
+        tail = given.pop("tail_id", None)
+        if tail is not None:
+            if (await room.messages.find(user, tail)).chat_id != chat_id:
+                raise HTTPException(404, "Message not found")
+            given["active_thread_tail_message_id"] = tail
+        await room.chats.update(user, chat_id, **given)
+        return Chat.of(await room.chats.find(user, chat_id))
+
+    @router.delete("/{chat_id}", status_code=204)
+    async def delete(chat_id: Id, user: User) -> Response:
+        """With all that belongs to it; answers under way end."""
+        await room.answers.cancel_chat(user, chat_id)
+        await room.chats.delete(user, chat_id)
+        return Response(status_code=204)
+
+    @router.get("/{chat_id}/thread")
+    async def thread(chat_id: Id, user: User, through: QueryId = None) -> Thread:
+        """The thread that is open, or the newest one through a message."""
+        found = await room.chats.find(user, chat_id)
+        messages = await room.messages.of_chat(user, chat_id)
+        tail = found.active_thread_tail_message_id
+        if through is not None:
+            tail = branches.newest_tail(messages, through)
+        if tail is None or not (way := branches.thread(messages, tail)):
+            raise HTTPException(404, "Message not found")
+        families = branches.siblings(messages)
+        read = [Message.of(message, families[message.id]) for message in way]
+        return Thread(tail_id=tail, messages=read)
+
+    return router

@@ -1,0 +1,126 @@
+"""`/v1/chats/{chat}/messages`: questions with their answers, and other answers than the first."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Response
+
+from radixway.chat import records
+from radixway.chat.records import Role
+from radixway.chat.room import ChatRoom
+from radixway.chat.turns import Wish
+from radixway.surfaces.chats.events import event_stream
+from radixway.surfaces.chats.messages import position
+from radixway.surfaces.chats.v1.bodies import Asking, EditedMessage, NewMessage
+from radixway.surfaces.chats.v1.chats import Id
+from radixway.surfaces.chats.v1.shapes import Message, Turn
+from radixway.surfaces.chats.who import Who
+
+_STREAMS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+def message_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Messages and their answers."""
+    router = APIRouter(prefix="/v1/chats/{chat_id}/messages", tags=["v1 messages"])
+    User = Annotated[str, Depends(who.user)]
+    Key = Annotated[str | None, Header(alias="idempotency-key", max_length=250, pattern=r"^[^\x00]*$")]
+
+    async def found(user: str, chat_id: str, message_id: str) -> records.Message:
+        message = await room.messages.find(user, message_id)
+        if message.chat_id != chat_id:
+            raise HTTPException(404, "Message not found")
+        return message
+
+    def wish(body: Asking, key: str | None = None) -> Wish:
+        while_busy = body.while_busy or room.config.while_busy
+        return Wish(body.model, body.parameters(), while_busy, None if key is None else f"{key}:answer")
+
+    async def told(user: str, body: Asking, said: records.Message | None, answer: records.Message) -> Any:
+        """The answer in the way that was asked for."""
+        if body.reply == "stream":
+            entries = await room.answers.listen(answer)
+            if entries is None:
+                raise HTTPException(409, "This answer ended too long ago to be streamed; read the message")
+            stream = event_stream(room, answer, entries)
+            stream.headers["x-message-id"] = answer.id
+            return stream
+        if body.reply == "whole":
+            entries = await room.answers.listen(answer)
+            if entries is not None:
+                async for _ in entries:
+                    pass
+            answer = await room.messages.find(user, answer.id)
+        read = Message.of(answer)
+        return read if said is None else Turn(message=Message.of(said), answer=read)
+
+    @router.post("", responses=_STREAMS, response_model=Turn, status_code=200)
+    async def say(chat_id: Id, user: User, body: NewMessage, idempotency_key: Key = None) -> Any:
+        """What a user says, and its answer."""
+        wanted = wish(body, idempotency_key) if body.answer else None
+        said, answer = await room.turns.say(
+            user, chat_id, body.content, body.parent_id, wanted, idempotency_key=idempotency_key
+        )
+        if answer is None:
+            return Turn(message=Message.of(said), answer=None)
+        return await told(user, body, said, answer)
+
+    @router.get("/{message_id}")
+    async def message(chat_id: Id, message_id: Id, user: User) -> Message:
+        """One message."""
+        return Message.of(await found(user, chat_id, message_id))
+
+    @router.get("/{message_id}/events", responses=_STREAMS, response_class=Response)
+    async def events(
+        chat_id: Id,
+        message_id: Id,
+        user: User,
+        last_event_id: Annotated[str | None, Header(max_length=32)] = None,
+    ) -> Response:
+        """What an answer says: all of it, or what came after `Last-Event-ID`; 204 long after its end."""
+        answer = await found(user, chat_id, message_id)
+        if answer.role is not Role.ASSISTANT:
+            raise HTTPException(400, "Only answers can be streamed")
+        entries = await room.answers.listen(answer, position(last_event_id))
+        return Response(status_code=204) if entries is None else event_stream(room, answer, entries)
+
+    @router.post("/{message_id}/stop")
+    async def stop(chat_id: Id, message_id: Id, user: User) -> Message:
+        """End an answer under way; its words so far stay. One that has ended stays as it is."""
+        await found(user, chat_id, message_id)
+        await room.answers.cancel(user, message_id)
+        return Message.of(await found(user, chat_id, message_id))
+
+    @router.post("/{message_id}/regenerate", responses=_STREAMS, response_model=Message)
+    async def regenerate(
+        chat_id: Id, message_id: Id, user: User, body: Asking, idempotency_key: Key = None
+    ) -> Any:
+        """Another answer, beside the one there is."""
+        await found(user, chat_id, message_id)
+        answer = await room.turns.regenerate(user, message_id, wish(body, idempotency_key))
+        return await told(user, body, None, answer)
+
+    @router.post("/{message_id}/continue", responses=_STREAMS, response_model=Message)
+    async def resume(
+        chat_id: Id, message_id: Id, user: User, body: Asking, idempotency_key: Key = None
+    ) -> Any:
+        """An answer that ended too soon, from where it ended, beside the one there is."""
+        await found(user, chat_id, message_id)
+        answer = await room.turns.resume(user, message_id, wish(body, idempotency_key))
+        return await told(user, body, None, answer)
+
+    @router.post("/{message_id}/edit", responses=_STREAMS, response_model=Turn)
+    async def edit(
+        chat_id: Id, message_id: Id, user: User, body: EditedMessage, idempotency_key: Key = None
+    ) -> Any:
+        """Other words in place of a user's, as a branch of its own, and their answer."""
+        await found(user, chat_id, message_id)
+        wanted = wish(body, idempotency_key) if body.answer else None
+        said, answer = await room.turns.edit(
+            user, message_id, body.content, wanted, idempotency_key=idempotency_key
+        )
+        if answer is None:
+            return Turn(message=Message.of(said), answer=None)
+        return await told(user, body, said, answer)
+
+    return router
