@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -40,15 +41,18 @@ class Accounts:
     ) -> User:
         """The user whom the provider knows by that name; a new one, with `new_id`, where there is none.
 
-        Who was deleted comes back as somebody new to whom nothing of old belongs, under the same name.
+        Who was deleted comes back as somebody new to whom nothing of old belongs, under another id. Raises
+        NotFound: the id is somebody else's.
         """
         async with self._database.write() as write:
             known = await _known(write, tenant, provider, account)
             if known is not None:
                 return known
-            taken = await write.execute(select(users.c.id).where(users.c.id == new_id))
-            if taken.first() is not None:
-                raise NotFound("User not found")
+            taken = (await write.execute(select(users.c.deleted).where(users.c.id == new_id))).first()
+            if taken is not None:
+                if not taken.deleted:
+                    raise NotFound("User not found")
+                new_id = str(uuid.uuid4())
             row = await write.execute(
                 users.insert()
                 .values(

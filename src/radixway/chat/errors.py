@@ -23,6 +23,10 @@ class TooMany(ChatError):
     """Somebody asks for more than their share."""
 
 
+class TooLarge(ChatError):
+    """A message, or a chat, is longer than may be."""
+
+
 class Invalid(ChatError):
     """A field of a request has a value that cannot be."""
 

@@ -62,6 +62,12 @@ class Feedback:
                 )
             )
 
+    async def reports_of(self, message_id: str) -> list[Report]:
+        """In the order in which they were made."""
+        wanted = select(reports).where(reports.c.message_id == message_id).order_by(reports.c.id)
+        async with self._database.read() as read:
+            return [Report(**row._mapping) for row in await read.execute(wanted)]
+
     async def reports_of_chat(self, chat_id: str) -> dict[str, list[Report]]:
         """By message."""
         wanted = select(reports).join(messages).where(messages.c.chat_id == chat_id).order_by(reports.c.id)

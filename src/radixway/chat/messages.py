@@ -10,7 +10,7 @@ from sqlalchemy import Row, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
-from radixway.chat.errors import Busy, NotFound, Refused, TooMany
+from radixway.chat.errors import Busy, NotFound, Refused, TooLarge, TooMany
 from radixway.chat.ids import new_id
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
@@ -110,7 +110,7 @@ class Messages:
     ) -> Message:
         """Write what a user says, below a finished answer or as the first of a chat, which it names.
 
-        Raises NotFound, Refused, TooMany.
+        Raises NotFound, Refused, TooLarge.
         """
         async with self._database.write() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
@@ -129,10 +129,10 @@ class Messages:
     ) -> Message:
         """What `ask` does with a chat that is locked and a parent that may have children.
 
-        Raises TooMany.
+        Raises TooLarge.
         """
         if self._limits.characters is not None and len(content) > self._limits.characters:
-            raise TooMany("Message too long")
+            raise TooLarge("Message too long")
         await self._check_room(write, chat.id)
         message = await self._insert(
             write,
@@ -153,7 +153,7 @@ class Messages:
         """Write a message without words, and the job of finding them, in one transaction.
 
         Returns it, and the ids of the answers that were ended for it. The same `idempotency_key` gives the
-        same message. Raises NotFound, Refused, TooMany, Busy.
+        same message. Raises NotFound, Refused, TooLarge, TooMany, Busy.
         """
         async with self._database.write() as write:
             await own_chat(write, user_id, chat_id, lock=True)
@@ -234,7 +234,7 @@ class Messages:
             return
         count = select(func.count()).select_from(messages).where(messages.c.chat_id == chat_id)
         if (await write.execute(count)).scalar_one() >= self._limits.messages:
-            raise TooMany("Maximum number of messages reached")
+            raise TooLarge("Maximum number of messages reached")
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
         """Whether what a user says may stand there. Raises Refused, in the published words."""

@@ -112,6 +112,16 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Worker:
+    """One that may fetch jobs."""
+
+    id: str
+    name: str
+    trusted: bool
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The work of answering one message, as whoever took it holds it."""
 

@@ -24,6 +24,7 @@ from radixway.chat.secrets import Secrets, read_or_make
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
+from radixway.chat.workers import Workers
 from radixway.config import ChatSection, ConfigError
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class ChatRoom:
         self.accounts = Accounts(self.database, clock)
         self.chats = Chats(self.database, clock)
         self.feedback = Feedback(self.database, clock)
+        self.workers = Workers(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
         self.jobs = Jobs(self.database, clock, lease_s=config.lease_s, most_attempts=config.attempts)
         self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)
@@ -87,6 +89,8 @@ class ChatRoom:
         except Exception as error:  # drivers raise what they like
             await self.database.aclose()
             raise ConfigError(f"chat.database: {type(error).__name__}: {error}") from error
+        keys = [key.get_secret_value() for key in self.config.debug_api_keys]
+        await self.workers.let_in("Debug API Key", keys)
         try:
             async with self.answers.running():
                 pushing = asyncio.create_task(self._push.run())

@@ -42,6 +42,10 @@ class ChatSection(Section):
     """`sqlite:///FILE` or `postgresql://…`; by default `chats.db` in RADIXWAY_HOME."""
     allow_debug_auth: bool = False
     """Anybody may log in as anybody by a name alone."""
+    trusted_client_keys: tuple[SecretStr, ...] = ()
+    """Of servers that speak for their own users, by the header `TrustedClient`."""
+    debug_api_keys: tuple[SecretStr, ...] = ()
+    """Of workers that fetch jobs, next to those let in by `PUT /admin/workers`."""
     models: tuple[ChatModelSection, ...] = ()
     """Of pull workers; what the gateway's own workers serve is known without."""
     published_models: bool = False

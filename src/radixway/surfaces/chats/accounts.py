@@ -1,12 +1,24 @@
 """`/account` and `/admin`: users as themselves and as the administrator sees them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
 
+from radixway.chat.records import Worker
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.who import Who
+
+_HIDDEN = "********"
+"""In place of a key, of which nobody knows more than a hash."""
+
+
+class NewWorker(BaseModel):
+    """Who may fetch jobs."""
+
+    name: str = Field(min_length=1, max_length=256)
+    trusted: bool = False
 
 
 def account_routes(room: ChatRoom, who: Who) -> APIRouter:
@@ -38,5 +50,26 @@ def account_routes(room: ChatRoom, who: Who) -> APIRouter:
         await room.accounts.delete(user_id)
         return Response()
 
+    @admin.put("/workers")
+    async def let_in(body: NewWorker) -> dict[str, Any]:
+        """A worker that may fetch jobs; its key is told here and never again."""
+        worker, key = await room.workers.create(body.name, trusted=body.trusted)
+        return _worker_read(worker, key)
+
+    @admin.get("/workers")
+    async def workers() -> list[dict[str, Any]]:
+        """Those that were let in."""
+        return [_worker_read(worker, _HIDDEN) for worker in await room.workers.all()]
+
+    @admin.delete("/workers/{worker_id}")
+    async def shut_out(worker_id: str) -> Response:
+        """Its key opens nothing any more."""
+        await room.workers.delete(worker_id)
+        return Response()
+
     router.include_router(admin)
     return router
+
+
+def _worker_read(worker: Worker, key: str) -> dict[str, Any]:
+    return {"id": worker.id, "name": worker.name, "api_key": key, "trusted": worker.trusted}

@@ -3,8 +3,7 @@
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Query
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
 
 from radixway.chat.credentials import Pair
 from radixway.chat.room import ChatRoom
@@ -35,20 +34,32 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.get("/login/debug")
     async def debug_login(
         username: Annotated[str, Query(min_length=1, max_length=256)], state: str = "{}"
-    ) -> RedirectResponse:
+    ) -> None:
         """To the callback, as real providers do."""
         _only_for_debugging(room)
         query = urlencode({"code": username, "state": state})
-        return RedirectResponse(f"/auth/callback/debug?{query}", 302)
+        raise HTTPException(302, headers={"Location": f"/auth/callback/debug?{query}"})
 
     @router.get("/callback/debug")
     async def debug_callback(code: Annotated[str, Query(max_length=256)]) -> dict[str, Any]:
         """Tokens for a user of that name."""
         _only_for_debugging(room)
         if not code:
-            raise HTTPException(400, "Invalid code")
+            raise HTTPException(400, "Username is required")
         user = await room.accounts.enroll(DEFAULT_TENANT, "debug", code, code, new_id=code)
         return token_pair(await room.credentials.login(user.id))
+
+    @router.post("/trusted")
+    async def trusted(request: Request) -> dict[str, Any]:
+        """The user whom a trusted server speaks for, somebody new where there is none."""
+        user = await who.enrolled(who.trusted(request))
+        return {
+            "id": user.id,
+            "provider": user.provider,
+            "provider_account_id": user.provider_account_id,
+            "display_name": user.display_name,
+            "deleted": user.deleted,
+        }
 
     return router
 

@@ -32,13 +32,13 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
     async def chats(
         user: User,
         include_hidden: bool = False,
-        limit: Annotated[int, Query(ge=1, le=100)] = 10,
+        limit: Annotated[int, Query(gt=0, le=100)] = 10,
         after: Annotated[str | None, Query(max_length=256)] = None,
         before: Annotated[str | None, Query(max_length=256)] = None,
     ) -> dict[str, Any]:
         """A page of the user's chats, newest first."""
         if after is not None and before is not None:
-            raise HTTPException(400, "Only one of after and before can be given")
+            raise HTTPException(400, "Cannot specify both after and before.")
         page = await room.chats.page(
             user, limit=limit, after=_chat_id(after), before=_chat_id(before), hidden=include_hidden
         )

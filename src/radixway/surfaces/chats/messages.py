@@ -140,7 +140,8 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.get("/messages/{message_id}")
     async def message(chat_id: str, message_id: str, user: User) -> dict[str, Any]:
         """One message."""
-        return message_read(await room.messages.find(user, message_id))
+        found = await room.messages.find(user, message_id)
+        return message_read(found, await room.feedback.reports_of(message_id))
 
     @router.get("/messages/{message_id}/events")
     async def events(
@@ -152,7 +153,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         """What an answer says: all of it, or what came after `Last-Event-ID`."""
         found = await room.messages.find(user, message_id)
         if found.role is not Role.ASSISTANT:
-            raise HTTPException(400, "Only assistant messages can be streamed")
+            raise HTTPException(400, "Only assistant messages can be streamed.")
         entries = await room.answers.listen(found, position(last_event_id))
         return Response(status_code=204) if entries is None else event_stream(room, found, entries)
 

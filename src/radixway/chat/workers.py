@@ -1,0 +1,68 @@
+"""Workers that fetch their jobs: who may, by keys of which only hashes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlalchemy import Row, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from radixway.chat.database import Database
+from radixway.chat.ids import new_id
+from radixway.chat.records import Worker
+from radixway.chat.schema import workers
+
+
+class Workers:
+    """Those that were let in, connected or not."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._database = database
+        self._clock = clock
+
+    async def create(self, name: str, *, trusted: bool = False) -> tuple[Worker, str]:
+        """A new one, and its key, which is told this once."""
+        key, row = str(uuid.uuid4()), self._row(name, trusted)
+        async with self._database.write() as write:
+            await write.execute(workers.insert().values(**row, key_hash=_hash(key)))
+        return Worker(**row), key
+
+    async def all(self) -> list[Worker]:
+        """In the order in which they were made."""
+        async with self._database.read() as read:
+            rows = await read.execute(select(workers).order_by(workers.c.id))
+            return [_worker(row) for row in rows]
+
+    async def find_by_key(self, key: str) -> Worker | None:
+        """Whose key it is."""
+        async with self._database.read() as read:
+            row = (await read.execute(select(workers).where(workers.c.key_hash == _hash(key)))).first()
+            return None if row is None else _worker(row)
+
+    async def delete(self, worker_id: str) -> None:
+        """Its key opens nothing any more. Nothing happens where there is none."""
+        async with self._database.write() as write:
+            await write.execute(delete(workers).where(workers.c.id == worker_id))
+
+    async def let_in(self, name: str, keys: Iterable[str]) -> None:
+        """Workers with these keys, which whoever runs the server has chosen; known ones stay as they are."""
+        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
+        async with self._database.write() as write:
+            for key in keys:
+                row = self._row(name, False) | {"key_hash": _hash(key)}
+                await write.execute(insert(workers).values(**row).on_conflict_do_nothing())
+
+    def _row(self, name: str, trusted: bool) -> dict[str, Any]:
+        return {"id": new_id(), "name": name, "trusted": trusted, "created_at": self._clock()}
+
+
+def _worker(row: Row[Any]) -> Worker:
+    return Worker(row.id, row.name, row.trusted, row.created_at)
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

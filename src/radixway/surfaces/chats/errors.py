@@ -1,0 +1,106 @@
+"""What went wrong, as the published service (FastAPI 0.88 with pydantic 1) tells it: `{"detail": …}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from radixway.chat.credentials import BadToken
+from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, TooLarge, TooMany
+
+_STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Busy: 503}
+
+_BOUNDS = {
+    "greater_than": ("number.not_gt", "gt", "greater than {}"),
+    "greater_than_equal": ("number.not_ge", "ge", "greater than or equal to {}"),
+    "less_than": ("number.not_lt", "lt", "less than {}"),
+    "less_than_equal": ("number.not_le", "le", "less than or equal to {}"),
+}
+_LENGTHS = {
+    "string_too_long": ("any_str.max_length", "max_length", "has at most {} characters"),
+    "string_too_short": ("any_str.min_length", "min_length", "has at least {} characters"),
+    "too_long": ("list.max_items", "max_length", "has at most {} items"),
+    "too_short": ("list.min_items", "min_length", "has at least {} items"),
+}
+_TYPES = {
+    "missing": ("value_error.missing", "field required"),
+    "json_invalid": ("value_error.jsondecode", "the body is not JSON"),
+    "int_parsing": ("type_error.integer", "value is not a valid integer"),
+    "int_type": ("type_error.integer", "value is not a valid integer"),
+    "int_from_float": ("type_error.integer", "value is not a valid integer"),
+    "float_parsing": ("type_error.float", "value is not a valid float"),
+    "float_type": ("type_error.float", "value is not a valid float"),
+    "bool_parsing": ("type_error.bool", "value could not be parsed to a boolean"),
+    "bool_type": ("type_error.bool", "value could not be parsed to a boolean"),
+    "string_type": ("type_error.str", "str type expected"),
+    "list_type": ("type_error.list", "value is not a valid list"),
+    "dict_type": ("type_error.dict", "value is not a valid dict"),
+    "model_attributes_type": ("type_error.dict", "value is not a valid dict"),
+}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Every mistake of whoever asks is told in that shape."""
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(ChatError, _impossible)
+    app.add_exception_handler(Invalid, _invalid)
+    app.add_exception_handler(BadToken, _bad_token)
+
+
+def as_published(error: Mapping[str, Any]) -> dict[str, Any]:
+    """A mistake that pydantic 2 found, in the words of pydantic 1."""
+    kind, context, at = error["type"], error.get("ctx", {}), {"loc": list(error["loc"])}
+    for table, phrase in ((_BOUNDS, "is "), (_LENGTHS, "")):
+        if kind in table:
+            name, bound, text = table[kind]
+            value = context[bound]
+            return at | {
+                "msg": f"ensure this value {phrase}{text.format(value)}",
+                "type": f"value_error.{name}",
+                "ctx": {"limit_value": value},
+            }
+    if kind in ("literal_error", "enum"):
+        permitted = re.findall(r"'([^']*)'", context["expected"])
+        told = ", ".join(f"'{value}'" for value in permitted)
+        return at | {
+            "msg": f"value is not a valid enumeration member; permitted: {told}",
+            "type": "type_error.enum",
+            "ctx": {"enum_values": permitted},
+        }
+    named, text = _TYPES.get(kind, (f"value_error.{kind}", error["msg"]))
+    return at | {"msg": text, "type": named}
+
+
+async def _unreadable(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return JSONResponse({"detail": [as_published(each) for each in error.errors()]}, 422)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"detail": error.detail}, error.status_code, dict(error.headers or {}))
+
+
+async def _impossible(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ChatError)
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+    headers = {"Retry-After": "1"} if status in (429, 503) else {}
+    return JSONResponse({"detail": str(error)}, status, headers)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Invalid)
+    told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
+    return JSONResponse({"detail": [told]}, error.status)
+
+
+async def _bad_token(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BadToken)
+    return JSONResponse({"detail": str(error)}, error.status)
