@@ -67,7 +67,7 @@ class Turns:
     ) -> tuple[Message, Message | None]:
         """A user's words, and an answer under way where one is wished for: both are written, or neither.
 
-        `parent_id` None: below the end of the thread that is open. Raises NotFound, Invalid, TooLarge, TooMany, Busy.
+        `parent_id` None: below the end of the thread that is open. Raises NotFound, Invalid, TooMany, Busy.
         """
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:

@@ -15,6 +15,7 @@ from radixway.surfaces.chats.messages import message_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
 
+
 def chat_app(room: ChatRoom) -> FastAPI:
     """The application. It lives as long as the room runs."""
     app = FastAPI(title="Radixway: chats", version=__version__, docs_url=None, redoc_url=None)
@@ -30,4 +31,3 @@ def chat_app(room: ChatRoom) -> FastAPI:
     ):
         app.include_router(router)
     return app
-
