@@ -5,7 +5,8 @@ Their rooms are imported only where something is on that needs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,17 @@ def is_guarded(config: Config) -> bool:
     from radixway.config.semantic import wants_guard
 
     return wants_guard(section)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have `work` done while the gateway runs, as far as it comes."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _findings(guard: GuardRoom, question: Question) -> GuardFindings:
@@ -144,6 +156,8 @@ class Understanding:
                 stack.push_async_callback(self.encoders.aclose)
             if self.guard is not None:
                 stack.push_async_callback(self.guard.answers.aclose)
+                if self._may_not_fit():
+                    await stack.enter_async_context(_beside(self.guard.rehearse()))
             if self.cache is not None:
                 self.cache.middleware.encoder = await self._encoder_id()
                 await stack.enter_async_context(self.cache.running())
@@ -274,6 +288,13 @@ class Understanding:
             guard=None if self.guard is None else partial(_findings, self.guard),
             home=home,
             metrics=self._metrics,
+        )
+
+    def _may_not_fit(self) -> bool:
+        """Whether the guard's heads are to be tried at the start: they fit the encoder that ships."""
+        encoders = self._config.encoders
+        return is_guarded(self._config) and (
+            encoders.preload or encoders.model != type(encoders).model_fields["model"].default
         )
 
     async def _encoder_id(self) -> str:

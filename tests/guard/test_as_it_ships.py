@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from copy import copy
+
 import pytest
 
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
+HEADS = ("pii", "jailbreak")
 EMAIL, CARD = "anna.schmidt@example.org", "4111 1111 1111 1111"
 
 
@@ -33,6 +37,24 @@ async def test_what_must_not_pass_is_blocked_and_what_may_passes(shipped):
         assert "x-vsr-jailbreak-blocked" in attacked
         _, health = await gateway.get("/health")
         assert {each["state"] for each in health["guard"].values()} == {"ok"}
+
+
+async def test_heads_that_do_not_fit_another_encoder_are_told_before_a_request_comes(
+    shipped, one_encoder, monkeypatch
+):
+    other = copy(one_encoder)
+    other.weights = "0" * 64
+    monkeypatch.setattr("radixway.encoders.load.load_encoder", lambda config: other)
+    shipped["encoders"] = {"model": "another"}
+    async with scripted_worker() as worker, running_gateway(worker.url, **shipped) as gateway:
+        told = {}
+        async with asyncio.timeout(30):
+            while not all("trained with" in told.get(name, {}).get("failure", "") for name in HEADS):
+                told = (await gateway.get("/health"))[1]["guard"]
+        assert {told[name]["reads"] for name in HEADS} == {"pii.npz", "jailbreak.npz"}
+        body = {"model": "m", "messages": [{"role": "user", "content": f"Charge {CARD}"}]}
+        _, _, headers = await gateway.post("/v1/chat/completions", body)
+        assert headers["x-vsr-pii-violation"] == "true"
 
 
 async def test_one_pass_of_the_encoder_serves_both_guards_and_the_classification(shipped, monkeypatch):

@@ -177,6 +177,33 @@ async def test_what_has_a_form_is_found_also_when_the_encoder_fails(monkeypatch)
         assert headers["x-radixway-guard"] == "error pii, block pii" and worker.requests == []
 
 
+@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("block", 503)])
+async def test_what_has_a_form_is_hidden_also_when_the_encoder_fails(monkeypatch, on_error, status):
+    section = {"pii": {"action": "mask", "on_error": on_error}}
+    async with scripted_worker() as worker, guarded(monkeypatch, worker.url, guard=section) as gateway:
+        gateway.finder.broken = True
+        asked = await gateway.post("/v1/chat/completions", chat(f"Write to {EMAIL}"))
+        assert asked[0] == status
+        seen = [exchange.json()["messages"][0]["content"] for exchange in worker.requests]
+        assert seen == (["Write to *****"] if status == 200 else [])
+
+
+async def test_what_was_found_once_does_not_pass_where_it_cannot_be_found_again(monkeypatch):
+    section = {"pii": {"action": "mask", "on_error": "allow"}}
+    async with scripted_worker() as worker, guarded(monkeypatch, worker.url, guard=section) as gateway:
+        real = gateway.finder.find
+
+        async def find_and_break(text):
+            found = await real(text)
+            gateway.finder.broken = True
+            monkeypatch.setattr("radixway.guard.known.KnownTexts.get", lambda *_: None)
+            return found
+
+        monkeypatch.setattr(gateway.finder, "find", find_and_break)
+        status, _, _ = await gateway.post("/v1/chat/completions", chat(f"Write to {EMAIL}"))
+        assert (status, worker.requests) == (503, [])
+
+
 async def test_a_worker_cannot_speak_for_the_guard(monkeypatch):
     async def answer(exchange):
         body = b"{}"

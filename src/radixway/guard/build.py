@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from radixway.config import Config
+from radixway.encoders import EncoderError
 from radixway.guard.answers.build import AnswersRoom
 from radixway.guard.clearing import Cleared, Clearing
 from radixway.guard.counts import Counts
@@ -20,6 +22,7 @@ from radixway.guard.settings import Rulebook
 from radixway.guard.texts import Passage
 from radixway.pipeline import (
     GuardFindings,
+    GuardUnavailable,
     ModelStates,
     PersonalDataFinder,
     Request,
@@ -94,7 +97,24 @@ class GuardRoom:
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
-        return self.counts.describe() | {"answers": self.answers.describe()}
+        told = self.counts.describe()
+        for guard, reader in (("pii", self.scan.finder), ("jailbreak", self.scan.judge)):
+            if isinstance(reader, _Described):
+                told[guard] |= reader.describe()
+        return told | {"answers": self.answers.describe()}
+
+    async def rehearse(self) -> None:
+        """Have a text of ours read, so that what cannot be loaded is told before a request needs it."""
+        for read in (self.scan.finder.find, self.scan.judge.judge):
+            with suppress(GuardUnavailable, EncoderError):
+                await read("Nothing to be found here.")
+
+
+@runtime_checkable
+class _Described(Protocol):
+    """A finder or judge that says what it reads with."""
+
+    def describe(self) -> dict[str, object]: ...
 
 
 async def _unless_failed(work: Awaitable[list[T]]) -> list[T] | None:

@@ -118,8 +118,10 @@ async def _hide(request: Request, review: Review, verdict: PiiVerdict) -> None:
     texts = read_texts(request.body)
     try:
         found = await review.find_again(texts)
-    except Failed:
-        raise GuardFailed(["pii"]) from None
+    except Failed as failed:
+        if review.rules.pii.on_error == "block" or not review.is_partly_read:
+            raise GuardFailed(["pii"]) from None  # what was found before could not be hidden for sure
+        found = counting(failed.found, review.rules.pii)
     changes, review.vault = hide(texts.passages, found, verdict, review.rules.pii.mask)
     replace_texts(request, changes)
     review.hidden = verdict.edits

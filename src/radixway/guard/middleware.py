@@ -124,6 +124,7 @@ class Judging:
         except Failed as failed:
             request.uncacheable = UNREAD
             self._fail(request, review, "pii", stops=rules.on_error == "block")
+            review.is_partly_read = True
             found = failed.found
         review.found = counting(found, rules)
         if not review.found:

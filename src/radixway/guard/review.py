@@ -38,6 +38,8 @@ class Review:
         """Personal data that counts, once it is known."""
         self.hidden: frozenset[str] = frozenset()
         """Types that the request shows no more."""
+        self.is_partly_read = False
+        """Of personal data only what has a form was found, and that suffices here (`on_error: allow`)."""
         self.vault: Vault | None = None
         """What placeholders in the request stand for, where there are any."""
         self.notes: list[str] = []

@@ -62,7 +62,7 @@ async def test_a_folder_that_is_broken_is_passed_over_and_told(encoders, tmp_pat
         await judge.judge("And tomorrow?")
     assert [str(broken) in each.getMessage() for each in caplog.records] == [True]
     told = judge.describe()
-    assert told["model"] == str(good)
+    assert told["reads"] == str(good)
     assert str(broken) in told["skipped"]
 
 
@@ -70,7 +70,7 @@ async def test_where_every_model_is_broken_the_shipped_head_reads(encoders, tmp_
     (tmp_path / PUBLISHED[3]).mkdir()
     judge = open_judge(encoders, models_dir=tmp_path)
     assert (await judge.judge("What is the weather today?")).risk < 0.5
-    assert judge.describe()["head"] == "jailbreak.npz"
+    assert judge.describe()["reads"] == "jailbreak.npz"
 
 
 async def test_labels_of_which_none_is_harmless_make_a_model_unusable(encoders, tmp_path):

@@ -41,6 +41,17 @@ async def test_a_missing_head_makes_the_guard_unavailable(encoders, tmp_path):
     assert "none.npz" in finder.failure
 
 
+async def test_why_only_recognisers_find_anything_is_told_once(encoders, tmp_path, caplog):
+    finder = ShippedFinder(encoders, head=tmp_path / "none.npz")
+    assert finder.describe() == {"reads": "none.npz"}
+    for text in ("anything", "and more"):
+        with pytest.raises(GuardUnavailable):
+            await finder.find(text)
+    told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert told == [f"only recognisers find personal data: {finder.failure}"]
+    assert finder.describe() == {"reads": "none.npz", "failure": finder.failure}
+
+
 async def test_a_missing_classifier_makes_the_guard_unavailable(encoders, tmp_path):
     with pytest.raises(GuardUnavailable, match="nowhere"):
         await ShippedFinder(encoders, model=tmp_path / "nowhere").find("anything")

@@ -39,7 +39,7 @@ class HeadReader:
 
     def describe(self) -> dict[str, object]:
         """See `Reader`."""
-        told: dict[str, object] = {"head": self._path.name}
+        told: dict[str, object] = {"reads": self._path.name}
         return told if self._failure is None else told | {"failure": self._failure}
 
     async def _load(self) -> JailbreakHead:

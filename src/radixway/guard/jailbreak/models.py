@@ -95,7 +95,7 @@ class ModelsReader:
         """See `Reader`."""
         usable = [str(model.path) for model in self._models if model.path not in self._failures]
         failed = {str(path): why for path, why in self._failures.items()}
-        told: dict[str, object] = {"model": usable[0]} if usable else dict(self._otherwise.describe())
+        told: dict[str, object] = {"reads": usable[0]} if usable else dict(self._otherwise.describe())
         return told | ({"skipped": failed} if failed else {})
 
 

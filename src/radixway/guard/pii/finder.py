@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from radixway.guard.pii.labels import published_type
 from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
 from radixway.guard.pii.tagging import SOFT_TYPES
 from radixway.pipeline import GuardUnavailable, PersonalData
+
+log = logging.getLogger(__name__)
 
 THRESHOLD = 0.7
 """Confidence from which the published figures count a finding."""
@@ -67,6 +70,7 @@ class ShippedFinder:
         self._soft: SoftFinder = (
             HeadFinder(encoders, head) if model is None else ClassifierFinder(encoders, model, mapping)
         )
+        self._told: str | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -78,6 +82,11 @@ class ShippedFinder:
         """Why only the recognisers could find anything."""
         return self._soft.failure
 
+    def describe(self) -> dict[str, object]:
+        """For `/health`: what reads beside the recognisers, and why it cannot."""
+        told: dict[str, object] = {"reads": self.path.name}
+        return told if self.failure is None else told | {"failure": self.failure}
+
     async def find(self, text: str) -> Sequence[PersonalData]:
         """See `PersonalDataFinder`. Raises EncoderBusy where too many texts wait."""
         try:
@@ -85,6 +94,9 @@ class ShippedFinder:
         except EncoderBusy:
             raise
         except EncoderError as error:
+            if self.failure != self._told:
+                self._told = self.failure
+                log.error("only recognisers find personal data: %s", self.failure)
             raise GuardUnavailable(str(error)) from error
         if len(text) <= _INLINE:
             structured = find_structured(text)
@@ -120,7 +132,10 @@ class HeadFinder:
         return found
 
     async def _load(self) -> PiiHead:
+        """What does not fit the encoder is not tried again. Raises EncoderError."""
         encoder = await self._encoders.ready()
+        if self.failure is not None:
+            raise EncoderError(self.failure)
         try:
             self._head = await asyncio.to_thread(PiiHead.load, self._path, encoder)
         except EncoderError as error:
