@@ -25,6 +25,8 @@ SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTA
         "tenants",
         "scale",
         "telemetry",
+        "ext_proc",
+        "guard",
     ],
 )
 def test_a_section_is_shown_with_its_defaults(section):

@@ -196,3 +196,14 @@ def test_a_refused_worker_url_is_told_without_its_credentials(url):
     with pytest.raises(ValueError) as caught:
         check_worker_url(url)
     assert "hu" not in str(caught.value)
+
+
+def test_off_needs_no_quotes_though_yaml_takes_it_for_false(tmp_path):
+    parts = ", ".join(f"{part}: {{action: off}}" for part in ("pii", "system_prompt", "exfiltration"))
+    guard = f"guard: {{answers: {{{parts}}}}}\n"
+    category = "semantic: {default_model: m, categories: [{name: a, system_prompt_mode: off}]}\n"
+    config = load_config(write(tmp_path, f"{guard}{category}workers: [{{url: http://a, kv_events: off}}]\n"))
+    answers = config.guard.answers
+    assert {answers.pii.action, answers.system_prompt.action, answers.exfiltration.action} == {"off"}
+    assert config.workers[0].kv_events == "off"
+    assert config.semantic.categories[0].system_prompt_mode == "off"

@@ -1,6 +1,8 @@
 """What every section of the configuration is."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 
 class ConfigError(Exception):
@@ -11,3 +13,12 @@ class Section(BaseModel):
     """A part of the tree: unknown keys are errors, values do not change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def said_off(value: Any) -> Any:
+    """`off` for what YAML makes of the word without quotes."""
+    return "off" if value is False else value
+
+
+MAY_BE_OFF = BeforeValidator(said_off)
+"""Of a field that has `off` among its words."""

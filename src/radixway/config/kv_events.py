@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import Section, said_off
 
 _ENDPOINT = re.compile(r"ipc://.+|tcp://[^:\[\]/]+:(\*|\d{1,5})|tcp://\[[^]]+\]:(\*|\d{1,5})")
 
@@ -52,6 +52,7 @@ class KvEventsSection(Section):
 
 def _read(value: Any) -> Any:
     """One mistake is told, not one for each of the forms that it is none of."""
+    value = said_off(value)
     if value in ("auto", "off") or isinstance(value, KvEventsSection):
         return value
     if not isinstance(value, dict):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from radixway.config.base import Section
+from radixway.config.base import MAY_BE_OFF, Section
 from radixway.config.guard.pii import MaskStyle, OnError, PiiType, Share
 
 Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$|^\[?[0-9A-Fa-f:.]+\]?$")]
@@ -17,7 +17,7 @@ Host = Annotated[str, Field(pattern=r"^(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)
 class AnswerPiiSection(Section):
     """Personal data that an answer tells."""
 
-    action: Literal["off", "report", "mask", "block"] = "off"
+    action: Annotated[Literal["off", "report", "mask", "block"], MAY_BE_OFF] = "off"
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
@@ -31,7 +31,7 @@ class AnswerPiiSection(Section):
 class SystemPromptSection(Section):
     """The system prompt, told in an answer: word for word, respaced, recased, or in a simple code."""
 
-    action: Literal["off", "report", "block"] = "off"
+    action: Annotated[Literal["off", "report", "block"], MAY_BE_OFF] = "off"
     words: int = Field(default=12, ge=4, le=1000)
     """So many of its words in a row give it away; one and a half Chinese characters count as a word."""
     share: Share = 0.5
@@ -41,7 +41,7 @@ class SystemPromptSection(Section):
 class ExfiltrationSection(Section):
     """Pictures, links and addresses that would carry what was said to somebody."""
 
-    action: Literal["off", "report", "strip", "block"] = "off"
+    action: Annotated[Literal["off", "report", "strip", "block"], MAY_BE_OFF] = "off"
     """`strip`: `#link-removed` stands in place of the address."""
     hosts: tuple[Host, ...] = ()
     """They may be told anything."""

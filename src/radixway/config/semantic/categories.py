@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from radixway.config.base import Section
+from radixway.config.base import MAY_BE_OFF, Section
 from radixway.config.semantic.models import ModelName, Share
 
 CATEGORIES = (
@@ -27,7 +27,7 @@ CATEGORIES = (
 )
 """The labels that the domain head knows, in its order."""
 
-PromptMode = Literal["replace", "insert", "off"]
+PromptMode = Annotated[Literal["replace", "insert", "off"], MAY_BE_OFF]
 
 
 class InLanguages(BaseModel):
