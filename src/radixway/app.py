@@ -189,13 +189,21 @@ class Gateway:
     async def running(self) -> AsyncIterator[None]:
         """Connect the rooms and watch the workers; at the end, let go of them."""
         config = self.config
-        transport = HttpTransport(self._via)
+        selector = Selector(config.routing)
+
+        def states(model: str) -> WorkersOfModel | None:
+            return state_of_model(self.registry, model, selector.ledger.clock())
+
+        recorder = None if self.audit is None else self.audit.log
+        reading = Understanding(config, self.metrics, states, self.tokenizer_of, recorder)
+        semantic, cache = reading.semantic, reading.cache
+        self.cache = cache
+        transport = HttpTransport(self._via)  # from here on there is something to close
         probe = HttpProbe(transport.session, config.routing.health.timeout_s)
         self.registry.on_remove.append(transport.forget)
         weights = WeightVersions(self.registry, config.routing.weights)
         health = HealthMonitor(self.registry, probe, config.routing.health, weights)
         health.on_silence.append(transport.break_stuck)
-        selector = Selector(config.routing)
         self.registry.on_add.append(selector.enroll)
         kv_events = self.kv_events = KvEvents(
             self.registry, selector.index, config.routing.block_size, self.kv_event_counts
@@ -217,13 +225,6 @@ class Gateway:
         middlewares = [*self._middlewares]
         resume = ResumeAborted(config.trajectories.abort, self.aborted, worker_calls)
 
-        def states(model: str) -> WorkersOfModel | None:
-            return state_of_model(self.registry, model, selector.ledger.clock())
-
-        recorder = None if self.audit is None else self.audit.log
-        reading = Understanding(config, self.metrics, states, self.tokenizer_of, recorder)
-        semantic, cache = reading.semantic, reading.cache
-        self.cache = cache
         if self.recorder is not None:
             middlewares.insert(middlewares.index(self.recorder) + 1, resume)
         if tenants is None:

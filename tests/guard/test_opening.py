@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
 from radixway.encoders import start_service
 from radixway.guard.opening import open_finder, open_judge
@@ -47,12 +50,21 @@ def test_prompt_guards_model_judges_and_else_the_published_one_under_models(tmp_
         directory.mkdir(parents=True)
     guard = {"enabled": True, "threshold": 0.4}
     _, judge = opened(semantic={"prompt_guard": guard})
-    assert judge.threshold == 0.4 and judge.describe()["model"].endswith(found.name)
+    assert judge.threshold == 0.4 and judge.describe()["reads"].endswith(found.name)
     _, judge = opened(semantic={"prompt_guard": guard | {"model_id": str(named)}})
-    assert judge.describe()["model"] == str(named)
+    assert judge.describe()["reads"] == str(named)
 
 
 def test_a_directory_that_is_not_there_is_told_at_the_start(tmp_path):
     for part in ("pii", "jailbreak"):
         with pytest.raises(ConfigError, match=rf"guard\.{part}\.model"):
             opened(guard={part: {"model": str(tmp_path / "none")}})
+
+
+async def test_a_gateway_that_cannot_start_leaves_no_connections_open(tmp_path, caplog):
+    guard = {"pii": {"model": str(tmp_path / "none")}}
+    with pytest.raises(ConfigError):
+        async with Gateway(load_config(overrides={"guard": guard})).running():
+            pass
+    gc.collect()
+    assert "Unclosed" not in caplog.text
