@@ -172,7 +172,13 @@ async def test_a_finder_that_fails_lets_the_answer_pass_or_ends_it(monkeypatch):
             choice = body["choices"][0]
             assert (choice["message"]["content"], choice["finish_reason"]) == expected
             assert (await steps(gateway, headers))["guard_answer"]["outcome"] == on_error
-            assert "a@b.org" not in json.dumps((await gateway.get("/health"))[1])
+            _, health = await gateway.get("/health")
+            assert "a@b.org" not in json.dumps(health)
+            failing = {"state": "failing", "errors": {"answers.pii": "GuardUnavailable"}}
+            assert health["guard"]["answers"] == failing
+            gateway.finder.broken = False
+            await gateway.chat()
+            assert (await gateway.get("/health"))[1]["guard"]["answers"] == {"state": "ok", "errors": {}}
 
 
 async def test_what_was_redacted_is_restored_in_the_answer_and_the_model_never_sees_it(monkeypatch):

@@ -64,11 +64,14 @@ class Report:
         self._actions: dict[str, str] = {}
         self._many: dict[str, int] = {}
         self._failed: dict[str, str] = {}
+        self._heard: set[str] = set()
         self._closed = False
 
     def hear(self, judges: Iterable[Judge | Batches]) -> None:
         """What they found since the last time. The answer is not kept for others from then on."""
+        self._heard.add("answers")
         for judge in judges:
+            self._heard.add(judge.rule)
             found = judge.take_findings()
             if not found:
                 continue
@@ -99,6 +102,8 @@ class Report:
             return
         self._closed = True
         request = self._request
+        for rule in self._heard - self._failed.keys():
+            self._counts.failing.pop(rule, None)
         for rule, outcome in self._failed.items():
             request.journal.add("guard_answer", rule=rule, action="error", outcome=outcome)
             self._note(f"error {rule}")
