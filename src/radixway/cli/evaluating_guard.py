@@ -10,8 +10,3 @@ from radixway.cli.evaluating_pii import pii
 guard_app = typer.Typer(help="How well the guard finds what it looks for.", no_args_is_help=True)
 guard_app.command()(pii)
 guard_app.command()(jailbreak)
-
-
-@guard_app.callback()
-def _guard() -> None:
-    """So that a single command keeps its name."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import radixway.bundled
 from radixway.encoders import Encoder
 from radixway.encoders.heads.domain import DomainHead, Reading
 from radixway.encoders.heads.scores import Scores, score
+from radixway.evaluation.lines import numbered_lines
 
 ROWS = Path(radixway.bundled.__file__).parent / "evaluation" / "domain.jsonl"
 """Everyday prompts in English and Chinese that nothing was trained on, written for this project:
@@ -43,7 +43,7 @@ def read_rows(path: Path) -> list[LabelledText]:
     Rows without `set` make one that is named after the file. Raises ValueError that names the line.
     """
     rows = []
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
             text, label = row.get("question", row.get("text")), row.get("category", row.get("label"))
@@ -74,10 +74,3 @@ def evaluate_domain(
         name: SetFigures(score([label for label, _ in pairs], [each for _, each in pairs]), tuple(pairs))
         for name, pairs in read.items()
     }
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, with their numbers."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 import radixway.bundled
+from radixway.evaluation.lines import numbered_lines
 from radixway.guard.jailbreak import ShippedJudge
 from radixway.guard.texts import Passage
 
@@ -97,7 +97,7 @@ def read_rows(path: Path) -> list[LabelledText]:
     Rows without `family` make one that is named after the file. Raises ValueError that names the line.
     """
     rows = []
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         where = f"{path}, line {number}"
         try:
             row = json.loads(line)
@@ -131,10 +131,3 @@ async def evaluate_jailbreak(judge: ShippedJudge, rows: Sequence[LabelledText]) 
 
 def _other(row: LabelledText) -> str:
     return f"{row.family} ({'attacks' if row.is_attack else 'harmless'})"
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, with their numbers."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import radixway.bundled
+from radixway.evaluation.lines import numbered_lines
 from radixway.pipeline import PersonalData
 
 ROWS = Path(radixway.bundled.__file__).parent / "evaluation" / "pii.jsonl"
@@ -148,7 +148,7 @@ def read_rows(path: Path) -> list[LabelledText]:
     Parts of one address are one span, however they were labelled. Raises ValueError that names the line.
     """
     rows = []
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             rows.append(_row(json.loads(line), path.name.split(".")[0]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -243,10 +243,3 @@ def _claim(told: dict[str, object]) -> bool | None:
     if claim is not None and not isinstance(claim, bool):
         raise ValueError("`names_nobody` is true or false")
     return claim
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not empty, with their numbers."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())

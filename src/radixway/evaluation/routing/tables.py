@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import radixway.bundled
 from radixway.encoders.encoding import Floats
 from radixway.evaluation.grouping import DisjointSets
+from radixway.evaluation.lines import numbered_lines
 
 SAMPLE = Path(radixway.bundled.__file__).parent / "evaluation" / "routing.jsonl.gz"
 """What ships: of MMLU-Pro the questions that no shipped head was trained on, samples of MMLU and GSM8K."""
@@ -70,7 +71,7 @@ def _table(name: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _file(path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in numbered_lines(path):
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -121,9 +122,7 @@ def _by_question(path: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        yield from (line for line in lines if line.strip())
+    return (line for _, line in numbered_lines(path))
 
 
 def near_duplicates(vectors: Floats) -> NDArray[np.int64]:
