@@ -22,6 +22,11 @@ class Busy(ChatError):
 class TooMany(ChatError):
     """Somebody asks for more than their share."""
 
+    def __init__(self, text: str, *, retry_after_s: float = 1.0) -> None:
+        """`retry_after_s`: when asking again may help."""
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+
 
 class TooLarge(ChatError):
     """A message, or a chat, is longer than may be."""

@@ -272,6 +272,21 @@ class Jobs:
             size, position = (await read.execute(counted)).one()
             return Waiting(int(position or 0), size)
 
+    async def queue_of(self, message_id: str) -> str | None:
+        """Where its job is or was; None where it has none any more."""
+        async with self._database.read() as read:
+            found: str | None = (
+                await read.execute(select(jobs.c.queue).where(jobs.c.message_id == message_id))
+            ).scalar_one_or_none()
+            return found
+
+    async def order(self, queue: str) -> list[str]:
+        """The messages that wait there, the next one first."""
+        wanted = select(jobs.c.message_id).where(jobs.c.state == READY, jobs.c.queue == queue)
+        async with self._database.read() as read:
+            rows = await read.execute(wanted.order_by(jobs.c.priority.desc(), jobs.c.number))
+            return list(rows.scalars())
+
     async def _held(self, write: AsyncConnection, attempt: str) -> str | None:
         """The message of a current attempt, which nobody else changes before the transaction ends."""
         held = select(jobs.c.message_id).where(jobs.c.attempt_id == attempt, jobs.c.state == LEASED)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat.database import Database
 from radixway.chat.errors import Busy, NotFound, Refused, TooLarge, TooMany
 from radixway.chat.ids import new_id
+from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
 
@@ -36,6 +37,8 @@ class Limits:
     """In a chat."""
     characters: int | None = None
     """In a message."""
+    rate: Rate | None = None
+    """Of answers that a user asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +226,8 @@ class Messages:
         at_once, waiting = self._limits.at_once, self._limits.waiting
         if at_once is not None and await _count(write, jobs.c.user_id == user_id, _alive()) >= at_once:
             raise TooMany(f"{at_once} answers at a time; wait for one of them")
+        if self._limits.rate is not None:
+            await self._limits.rate.spend(write, user_id, self._clock())
         if (
             waiting is not None
             and await _count(write, jobs.c.queue == queue, jobs.c.state == "ready") >= waiting

@@ -20,7 +20,9 @@ from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.push import PushWorkers, Road
+from radixway.chat.rates import Rate
 from radixway.chat.secrets import Secrets, read_or_make
+from radixway.chat.standings import Standings
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
@@ -60,7 +62,13 @@ class ChatRoom:
         self.messages = Messages(
             self.database,
             clock,
-            Limits(limits.at_once, limits.queue, limits.messages_per_chat, limits.message_characters),
+            Limits(
+                limits.at_once,
+                limits.queue,
+                limits.messages_per_chat,
+                limits.message_characters,
+                Rate(limits.messages_per_user, limits.per_s),
+            ),
         )
         self.accounts = Accounts(self.database, clock)
         self.chats = Chats(self.database, clock)
@@ -68,6 +76,7 @@ class ChatRoom:
         self.workers = Workers(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
         self.jobs = Jobs(self.database, clock, lease_s=config.lease_s, most_attempts=config.attempts)
+        self.standings = Standings(self.jobs, clock)
         self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)
         known = [ModelConfig(**model.model_dump()) for model in config.models]
         known += published()[0] if config.published_models else ()

@@ -158,3 +158,10 @@ workers = Table(
     Column("trusted", Boolean, nullable=False, server_default=false()),
     Column("created_at", Double, nullable=False),
 )
+
+rates = Table(
+    "rates",
+    metadata,
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("whole_at", Double, nullable=False),
+)

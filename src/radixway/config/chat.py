@@ -40,6 +40,10 @@ class ChatSection(Section):
     """Where the packages are installed (radixway[chat])."""
     database: SecretStr | None = None
     """`sqlite:///FILE` or `postgresql://…`; by default `chats.db` in RADIXWAY_HOME."""
+    env_file: str | None = None
+    """A file with the published service's keys, `POSTGRES_HOST` and so on; what stands here stands above."""
+    plain_environment: bool = True
+    """These keys count in the environment, too, above those of the file."""
     allow_debug_auth: bool = False
     """Anybody may log in as anybody by a name alone."""
     trusted_client_keys: tuple[SecretStr, ...] = ()

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
+from radixway.config.chat_env import published_keys
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection
@@ -85,14 +86,15 @@ def load_config(
 ) -> Config:
     """Read `path` (YAML), then the environment (`RADIXWAY__SECTION__KEY`), then `overrides` (nested).
 
-    `base` (nested too) stands in place of defaults.
+    `base` (nested too) stands in place of defaults, and above it what `published_keys` finds.
 
     Raises:
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
     tree, root = _read_yaml(path) if path is not None else ({}, None)
-    merged = _merge(_merge(base or {}, tree), _read_environment())
-    merged = _merge(merged, overrides or {})
+    chosen = _merge(_merge(tree, _read_environment()), overrides or {})
+    below = _merge(base or {}, published_keys(chosen.get("chat"), os.environ))
+    merged = _merge(below, chosen)
     told: list[str] = []
     if merged.get("semantic") is not None:
         merged["semantic"] = _read_semantic(merged["semantic"], path, root, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -92,6 +93,8 @@ async def _impossible(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ChatError)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
+    if isinstance(error, TooMany):
+        headers = {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
     return JSONResponse({"detail": str(error)}, status, headers)
 
 

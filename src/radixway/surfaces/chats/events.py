@@ -25,6 +25,7 @@ def event_stream(room: ChatRoom, message: Message, entries: AsyncIterator[Entry]
 async def _lines(
     room: ChatRoom, message: Message, entries: AsyncIterator[Entry]
 ) -> AsyncGenerator[bytes, None]:
+    queue = None if message.state.is_final else await room.jobs.queue_of(message.id)
     coming = asyncio.ensure_future(anext(entries, None))
     silent_s, said = 0.0, False
     try:
@@ -40,7 +41,9 @@ async def _lines(
                 coming = asyncio.ensure_future(anext(entries, None))
                 continue
             silent_s += wait_s
-            stands = None if said else await room.jobs.waiting(message.id)
+            stands = None
+            if queue is not None and not said:
+                stands = await room.standings.waiting(message.id, queue, message.created_at)
             if stands is not None:
                 yield b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
             elif silent_s >= room.config.ping_s:

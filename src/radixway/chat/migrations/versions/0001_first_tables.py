@@ -159,3 +159,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_reports")),
     )
     op.create_index("ix_reports_of_message", "reports", ["message_id"])
+    op.create_table(
+        "rates",
+        sa.Column("user_id", sa.Text(), nullable=False),
+        sa.Column("whole_at", sa.Double(), nullable=False),
+        sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_rates_user_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("user_id", name=op.f("pk_rates")),
+    )

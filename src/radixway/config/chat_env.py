@@ -1,0 +1,104 @@
+"""The keys of the published service's `.env` files, as keys of our configuration.
+
+They are read from the file `chat.env_file` and, above it, from the environment; all that is configured in
+our own way stands above both. A line is `KEY=value` or, as in the published overview, `KEY: value  # why`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from radixway.config.base import ConfigError
+
+_LINE = re.compile(
+    r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*[:=]\s*(?:"([^"]*)"|'([^']*)'|([^#]*?))\s*(?:\#.*)?"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value, and where it stands."""
+
+    text: str
+    place: str
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",") if key.strip()]
+
+
+_MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
+    "PORT": (("gateway", "port"), int),
+    "DEBUG_API_KEYS": (("chat", "debug_api_keys"), _keys),
+    "TRUSTED_CLIENT_KEYS": (("chat", "trusted_client_keys"), _keys),
+    "RATE_LIMIT_MESSAGES_USER_TIMES": (("chat", "limits", "messages_per_user"), int),
+    "RATE_LIMIT_MESSAGES_USER_SECONDS": (("chat", "limits", "per_s"), float),
+}
+
+
+def published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What these keys say, as a tree of our own keys. `chat`: that section as it was given.
+
+    Raises ConfigError, which names the place: the file cannot be read, or a value is no number.
+    """
+    own = chat if isinstance(chat, Mapping) else {}
+    file = own.get("env_file")
+    given = {} if not isinstance(file, str | Path) else read_env_file(Path(file))
+    if own.get("plain_environment", True) is not False:
+        given |= {name: Given(text, f"environment: {name}") for name, text in environment.items()}
+    tree: dict[str, Any] = {}
+    for name, (path, meant) in _MEANT.items():
+        if name in given:
+            _put(tree, path, _read(given[name], name, meant))
+    if "POSTGRES_HOST" in given:
+        _put(tree, ("chat", "database"), _database(given))
+    return tree
+
+
+def read_env_file(path: Path) -> dict[str, Given]:
+    """Its keys. Raises ConfigError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"chat.env_file: {path}: {error}") from error
+    found: dict[str, Given] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ConfigError(f"{path}:{number}: neither KEY=value nor KEY: value")
+        name, *values = match.groups()
+        text = next((value for value in values if value is not None), "")
+        found[name] = Given(text, f"{path}:{number}: {name}")
+    return found
+
+
+def _database(given: Mapping[str, Given]) -> str:
+    said = {"USER": "postgres", "PASSWORD": "postgres", "PORT": "5432", "DB": "postgres"}
+    for key in said:
+        if f"POSTGRES_{key}" in given:
+            said[key] = given[f"POSTGRES_{key}"].text
+    if "POSTGRES_PORT" in given:
+        _read(given["POSTGRES_PORT"], "POSTGRES_PORT", int)
+    user, password, name = (quote(said[key], safe="") for key in ("USER", "PASSWORD", "DB"))
+    return f"postgresql://{user}:{password}@{given['POSTGRES_HOST'].text}:{said['PORT']}/{name}"
+
+
+def _read(given: Given, name: str, meant: Callable[[str], Any]) -> Any:
+    try:
+        return meant(given.text)
+    except ValueError:
+        raise ConfigError(f"{given.place}: {name} must be a number, not {given.text!r}") from None
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *above, last = path
+    for key in above:
+        tree = tree.setdefault(key, {})
+    tree[last] = value

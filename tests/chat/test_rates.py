@@ -1,0 +1,53 @@
+"""How often a user may ask."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from chat_house import USER, Clock, House
+from radixway.chat.database import Database
+from radixway.chat.errors import TooMany
+from radixway.chat.messages import Limits
+from radixway.chat.rates import Rate
+
+
+async def spend(database: Database, rate: Rate, now: float) -> None:
+    async with database.write() as write:
+        await rate.spend(write, USER, now)
+
+
+async def test_a_share_may_be_spent_at_once_and_grows_back_bit_by_bit(database: Database) -> None:
+    await House(database).open()
+    rate, clock = Rate(3, 60), Clock()
+    for _ in range(3):
+        await spend(database, rate, clock())
+    with pytest.raises(TooMany) as refused:
+        await spend(database, rate, clock())
+    assert refused.value.retry_after_s == pytest.approx(20)
+    clock.now += 20
+    await spend(database, rate, clock())
+    with pytest.raises(TooMany):
+        await spend(database, rate, clock())
+    clock.now += 3600
+    for _ in range(3):
+        await spend(database, rate, clock())
+    with pytest.raises(TooMany):
+        await spend(database, rate, clock())
+
+
+async def test_what_is_asked_at_the_same_time_is_counted_too(database: Database) -> None:
+    await House(database).open()
+    rate, now = Rate(5, 60), Clock()()
+    ends = await asyncio.gather(*(spend(database, rate, now) for _ in range(20)), return_exceptions=True)
+    assert sum(end is None for end in ends) == 5
+    assert all(isinstance(end, TooMany) for end in ends if end is not None)
+
+
+async def test_an_answer_that_is_refused_leaves_nothing_behind(database: Database) -> None:
+    house = await House(database, Limits(at_once=None, rate=Rate(1, 60))).open()
+    first = await house.asked()
+    with pytest.raises(TooMany):
+        await house.asked()
+    assert await house.jobs.order("q") == [first.id]

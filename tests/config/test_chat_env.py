@@ -1,0 +1,79 @@
+"""The published service's `.env` keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radixway.config import ConfigError, load_config
+
+OVERVIEW = """\
+# inference/server/.env
+PORT: 8000
+POSTGRES_HOST: inference-db
+POSTGRES_DB: oasst_inference
+
+DEBUG_API_KEYS: "0000,1111"  # while developing
+TRUSTED_CLIENT_KEYS='6969'
+export RATE_LIMIT_MESSAGES_USER_TIMES=20
+RATE_LIMIT_MESSAGES_USER_SECONDS: 600 # ten minutes
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / ".env"
+    path.write_text(OVERVIEW)
+    return path
+
+
+def test_every_key_of_a_file_takes_effect(file: Path) -> None:
+    config = load_config(overrides={"chat": {"env_file": str(file)}})
+    chat = config.chat
+    assert config.gateway.port == 8000
+    assert chat.database is not None
+    assert chat.database.get_secret_value() == (
+        "postgresql://postgres:postgres@inference-db:5432/oasst_inference"
+    )
+    assert [key.get_secret_value() for key in chat.debug_api_keys] == ["0000", "1111"]
+    assert [key.get_secret_value() for key in chat.trusted_client_keys] == ["6969"]
+    assert (chat.limits.messages_per_user, chat.limits.per_s) == (20, 600)
+
+
+def test_the_environment_stands_above_the_file_and_our_own_keys_above_both(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORT", "9000")
+    monkeypatch.setenv("POSTGRES_PASSWORD", "p@ss/word")
+    monkeypatch.setenv("RATE_LIMIT_MESSAGES_USER_TIMES", "30")
+    config = load_config(overrides={"chat": {"env_file": str(file), "limits": {"messages_per_user": 40}}})
+    assert config.gateway.port == 9000
+    assert config.chat.limits.messages_per_user == 40 and config.chat.limits.per_s == 600
+    assert config.chat.database is not None and "p%40ss%2Fword@" in config.chat.database.get_secret_value()
+
+
+def test_the_environment_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "9000")
+    assert load_config(overrides={"chat": {"plain_environment": False}}).gateway.port == 30000
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("A=1\nPORT=many\n", ":2: PORT"),
+        ("POSTGRES_HOST=a\nPOSTGRES_PORT=b", ":2: POSTGRES_PORT"),
+        ("?", ":1: "),
+    ],
+)
+def test_mistakes_are_told_with_their_line(tmp_path: Path, text: str, place: str) -> None:
+    path = tmp_path / "some.env"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=place):
+        load_config(overrides={"chat": {"env_file": str(path)}})
+
+
+def test_a_mistake_in_the_environment_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATE_LIMIT_MESSAGES_USER_SECONDS", "soon")
+    with pytest.raises(ConfigError, match="environment: RATE_LIMIT_MESSAGES_USER_SECONDS"):
+        load_config()
