@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -159,12 +160,56 @@ MODEL = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_leng
             {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"top_p": 7}},
             "top_p",
         ),
+        (
+            "assistant_message",
+            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"temperature": math.inf}},
+            "temperature",
+        ),
+        (
+            "assistant_message",
+            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"top_k": 10**30}},
+            "top_k",
+        ),
+        (
+            "assistant_message",
+            {
+                "parent_id": "a",
+                "model_config_name": "m",
+                "plugins": [{"url": "x", "plugin_config": {"a": math.nan}}],
+            },
+            "plugin_config",
+        ),
+        (
+            "assistant_message",
+            {
+                "parent_id": "a",
+                "model_config_name": "m",
+                "plugins": [{"url": "x", "plugin_config": {"a": "\ud800"}}],
+            },
+            "plugin_config",
+        ),
+        ("prompter_message", {"parent_id": None, "content": "a\0b"}, "content"),
+        ("prompter_message", {"parent_id": None, "content": "\ud800"}, "content"),
     ],
 )
 async def test_bad_input_names_its_field(eve: User, path: str, body: Any, field: str) -> None:
     _, chat = await eve.call("POST", "/chats", "")
     status, told = await eve.call("POST", f"/chats/{chat['id']}/{path}", body)
     assert status == 422 and field in told["detail"][0]["loc"]
+
+
+async def test_addresses_that_cannot_be_are_not_found(eve: User) -> None:
+    answer = await eve.asked()
+    for path in ("/chats/%00", "/chats/a%00b/messages/x", "/chats/%ED%A0%80", f"/chats/{'a' * 5000}"):
+        assert (await eve.call("GET", path))[0] == 404, path
+    events = f"/chats/{answer['chat_id']}/messages/{answer['id']}/events"
+    for position in ("-1", "1e3", "²", "9" * 30):
+        async with eve.gateway.client.get(
+            eve.gateway.url + events, headers=eve.headers | {"Last-Event-ID": position}
+        ) as response:
+            assert response.status in (200, 400), position
+    for cursor in ("x", "AA==", "/w=="):
+        assert (await eve.call("GET", f"/chats?after={cursor}"))[0] in (200, 400), cursor
 
 
 async def test_without_a_token_nobody_gets_in(eve: User) -> None:

@@ -4,17 +4,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from radixway.chat.records import Worker
 from radixway.chat.room import ChatRoom
+from radixway.surfaces.chats.bodies import Body
 from radixway.surfaces.chats.who import Who
 
 _HIDDEN = "********"
 """In place of a key, of which nobody knows more than a hash."""
 
 
-class NewWorker(BaseModel):
+class NewWorker(Body):
     """Who may fetch jobs."""
 
     name: str = Field(min_length=1, max_length=256)

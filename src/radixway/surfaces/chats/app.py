@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from radixway import __version__
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
+from radixway.surfaces.chats.bodies import readable_address
 from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
@@ -18,7 +19,13 @@ from radixway.surfaces.chats.who import Who
 
 def chat_app(room: ChatRoom) -> FastAPI:
     """The application. It lives as long as the room runs."""
-    app = FastAPI(title="Radixway: chats", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Radixway: chats",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(readable_address)],
+    )
     add_error_handlers(app)
     who = Who(room)
     for router in (

@@ -4,18 +4,18 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, HTTPException, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+import fastapi
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
+from pydantic import Field
 
 from radixway.chat.room import ChatRoom
 from radixway.chat.shapes import chat_list_read, chat_read
+from radixway.surfaces.chats.bodies import Body
 from radixway.surfaces.chats.who import Who
 
 
-class ChatUpdate(BaseModel):
+class ChatUpdate(Body):
     """What may be changed of a chat."""
-
-    model_config = ConfigDict(extra="ignore")
 
     title: str | None = Field(default=None, max_length=100)
     hidden: bool | None = None
@@ -49,7 +49,7 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
         }
 
     @router.post("")
-    async def create(user: User, body: Annotated[Any, Body()]) -> dict[str, Any]:
+    async def create(user: User, body: Annotated[Any, fastapi.Body()]) -> dict[str, Any]:
         """A new chat. The body says nothing: `{}` or `""`."""
         await room.accounts.find(user)
         return chat_list_read(await room.chats.create(user))

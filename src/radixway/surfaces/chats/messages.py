@@ -4,13 +4,14 @@ import secrets
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from radixway.chat.feedback import ReportType
 from radixway.chat.messages import Question
 from radixway.chat.records import Role
 from radixway.chat.room import ChatRoom
 from radixway.chat.shapes import message_read
+from radixway.surfaces.chats.bodies import Body
 from radixway.surfaces.chats.events import event_stream
 from radixway.surfaces.chats.who import Who
 
@@ -19,29 +20,25 @@ _MOST = 2**64 - 2
 _Share = Annotated[float, Field(ge=0, le=1)] | None
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class PrompterMessage(_Shape):
+class PrompterMessage(Body):
     """What a user says."""
 
     parent_id: str | None = Field(default=None, max_length=64)
     content: str = Field(min_length=1)
 
 
-class SamplingParameters(_Shape):
+class SamplingParameters(Body):
     """How words are drawn."""
 
-    top_k: int | None = Field(default=None, ge=-1)
+    top_k: int | None = Field(default=None, ge=-1, lt=2**31)
     top_p: _Share = None
     typical_p: _Share = None
     temperature: float | None = Field(default=None, ge=0)
     repetition_penalty: float | None = Field(default=None, gt=0)
-    max_new_tokens: int = Field(default=1024, ge=1)
+    max_new_tokens: int = Field(default=1024, ge=1, lt=2**31)
 
 
-class PluginEntry(_Shape):
+class PluginEntry(Body):
     """A plugin that may be used."""
 
     url: str = Field(max_length=2048)
@@ -50,7 +47,7 @@ class PluginEntry(_Shape):
     trusted: bool | None = False
 
 
-class AssistantMessage(_Shape):
+class AssistantMessage(Body):
     """What an answer is asked for with."""
 
     parent_id: str = Field(max_length=64)
@@ -63,20 +60,20 @@ class AssistantMessage(_Shape):
     used_plugin: Any = None
 
 
-class Vote(_Shape):
+class Vote(Body):
     """-1, 0 or 1."""
 
     score: int = Field(ge=-1, le=1)
 
 
-class NewReport(_Shape):
+class NewReport(Body):
     """What is wrong with a message."""
 
     report_type: ReportType
     reason: str = Field(max_length=10_000)
 
 
-class Evaluation(_Shape):
+class Evaluation(Body):
     """Which drafts this one is better than."""
 
     inferior_message_ids: list[str] = Field(max_length=1000)

@@ -1,0 +1,37 @@
+"""What every body is: text and numbers that a database and JSON can hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import HTTPException
+from pydantic import BaseModel, ConfigDict, field_validator
+from starlette.requests import HTTPConnection
+
+
+class Body(BaseModel):
+    """A body, or a part of one. Unknown fields are passed over, as published."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_kept(cls, value: Any) -> Any:
+        """PostgreSQL has no U+0000 in text; neither database nor answers have lone surrogates or NaN."""
+        if isinstance(value, str) and "\x00" in value:
+            raise ValueError("text cannot hold U+0000")
+        if isinstance(value, list) and any(isinstance(each, str) and "\x00" in each for each in value):
+            raise ValueError("text cannot hold U+0000")
+        if isinstance(value, dict):
+            try:
+                json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            except (ValueError, RecursionError):
+                raise ValueError("this cannot be written as JSON") from None
+        return value
+
+
+def readable_address(connection: HTTPConnection) -> None:
+    """A FastAPI dependency. Raises HTTPException: path or query hold U+0000, which nothing is named by."""
+    if "\x00" in connection.url.path or "%00" in str(connection.url):
+        raise HTTPException(404, "Not Found")
