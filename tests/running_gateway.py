@@ -60,7 +60,11 @@ async def running_gateway(*urls: str, wait: bool = True, **sections: Any) -> Asy
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
     server = AppServer(
-        gateway, bind("127.0.0.1", 0), drain_s=config.gateway.drain_s, on_stop=gateway.stopping
+        gateway,
+        bind("127.0.0.1", 0),
+        drain_s=config.gateway.drain_s,
+        on_stop=gateway.stopping,
+        websockets=True,
     )
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))

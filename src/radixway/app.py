@@ -180,9 +180,9 @@ class Gateway:
                 await exchange(scope, receive, send)
                 return
             receive = limited(receive, self.config.gateway.max_body_bytes)
-            if self.chats is not None and is_for_chats(scope["path"]):
-                await self.chats(scope, receive, send)
-                return
+        if self.chats is not None and is_for_chats(scope["path"]):
+            await self.chats(scope, receive, send)
+            return
         await self._rest(scope, receive, send)
 
     @asynccontextmanager
@@ -421,6 +421,12 @@ class Gateway:
             "Circuit breakers: 0 closed, 0.5 half-open, 1 open",
             "worker",
             lambda: [(worker.name, _OPENNESS[worker.breaker.state(time.monotonic())]) for worker in workers],
+        )
+        self.metrics.gauges(
+            "inference_active_workers",
+            "Workers that are connected to fetch chats' jobs",
+            "model",
+            lambda: [] if self.chats is None else self.chats.pulling(),
         )
         counts = self.kv_event_counts
         self.metrics.counters("radixway_kv_events", "KV events heard from workers", "kind", counts.events)

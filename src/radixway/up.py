@@ -47,7 +47,9 @@ async def run_gateway(config: Config) -> int:
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
-    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
+    server = AppServer(
+        gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping, websockets=True
+    )
     server.stop_on_signals()
     async with gateway.running():
         await server.serve(lambda: _tell(server.url, gateway))
@@ -71,7 +73,9 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     engine = _EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSection(url=engine.url))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
-    server = AppServer(gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping)
+    server = AppServer(
+        gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping, websockets=True
+    )
     stopping = False
 
     def stop() -> None:

@@ -56,6 +56,7 @@ class Answers:
         self._bells = Bells()
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
+        self._giving_back: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -67,7 +68,7 @@ class Answers:
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.gather(*tasks, *self._giving_back, return_exceptions=True)
                 for attempt in tuple(self._held.values()):
                     await attempt.give_up("the server is stopping")
 
@@ -91,27 +92,45 @@ class Answers:
         await self._wake.tell(queue)
         await self._wake.tell(CLOCK)
 
+    def bell(self, topic: str) -> asyncio.Event:
+        """See `Bells.at`."""
+        return self._bells.at(topic)
+
+    async def tell(self, topic: str) -> None:
+        """See `Wake.tell`."""
+        await self._wake.tell(topic)
+
     async def take(
         self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
     ) -> Attempt:
         """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job."""
         while True:
             bells = [self._bells.at(queue) for queue in queues]
-            claiming = asyncio.ensure_future(
-                self._jobs.claim(queues, self._owner, worker=worker, worker_id=worker_id)
-            )
+            claiming = asyncio.ensure_future(self._claim(queues, worker, worker_id))
             try:
-                job = await asyncio.shield(claiming)
+                attempt = await asyncio.shield(claiming)
             except asyncio.CancelledError:
                 claiming.add_done_callback(self._give_back)
                 raise
-            if job is not None:
-                thread = await self.messages.thread(job.message_id)
-                attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go)
-                self._held[job.attempt_id] = attempt
-                await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
+            if attempt is not None:
                 return attempt
             await _first(bells)
+
+    async def _claim(
+        self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
+    ) -> Attempt | None:
+        """None: there is no job, or its message was deleted just now."""
+        job = await self._jobs.claim(queues, self._owner, worker=worker, worker_id=worker_id)
+        if job is None:
+            return None
+        thread = await self.messages.thread(job.message_id)
+        if not thread:
+            self._bells.ring(job.queue)  # there may be others
+            return None
+        attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go)
+        self._held[job.attempt_id] = attempt
+        await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
+        return attempt
 
     async def cancel(self, user_id: str, message_id: str) -> bool:
         """End an answer under way, at its user's wish; what it has said so far stays. Raises NotFound."""
@@ -155,6 +174,8 @@ class Answers:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 await _within(bell, 1.0)
                 continue
+            for message_id in reaped.restarted:
+                await self._tokens.restart(message_id, events.restarted())
             for ended in reaped.ended:
                 await self._end(ended.message_id, ended.state)
             for queue in await self._jobs.ready_queues():
@@ -207,10 +228,11 @@ class Answers:
 
     def _give_back(self, claiming: asyncio.Future[Any]) -> None:
         """Whoever claimed it does not want it any more."""
-        job = None if claiming.cancelled() or claiming.exception() else claiming.result()
-        if job is not None:
-            task = asyncio.ensure_future(self._jobs.fail(job.attempt_id, "its worker left"))
-            task.add_done_callback(lambda _: self._bells.ring(job.queue))
+        attempt = None if claiming.cancelled() or claiming.exception() else claiming.result()
+        if attempt is not None:
+            task = asyncio.ensure_future(attempt.give_up("its worker left"))
+            self._giving_back.add(task)
+            task.add_done_callback(self._giving_back.discard)
 
 
 async def _first(bells: Collection[asyncio.Event]) -> None:

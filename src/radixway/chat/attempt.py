@@ -76,6 +76,14 @@ class Attempt:
         if not self._over:
             await self._say(events.plugin(thought, action, given, found))
 
+    async def made_safe(self, prompt: str, level: int, label: str, rots: str) -> None:
+        """The worker's own safety changed the prompt: noted with the message that was asked with."""
+        if self._over:
+            return
+        asked = await self._messages.note_safety(self.thread[-2].id, prompt, level, label, rots)
+        if asked is not None:
+            await self._say(events.safe_prompt(prompt, asked))
+
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
         await self._flush()
@@ -92,12 +100,15 @@ class Attempt:
         if self._over:
             return
         partial = self.text or None
+        begun = self._begun
         state = await self._jobs.fail(
             self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
         )
         if state is None:
             self.lose()
             return
+        if begun and not state.is_final:  # before anybody else can begin
+            await self._tokens.restart(self.job.message_id, events.restarted())
         self._close(waits_again=state is MessageState.PENDING)
         if state.is_final:
             await self._tell_end(error)

@@ -41,6 +41,8 @@ class Reaped:
     requeued: tuple[str, ...]
     """Messages whose worker was not heard of any more before it said a word: they wait again."""
     ended: tuple[Ended, ...]
+    restarted: tuple[str, ...] = ()
+    """Those among the requeued whose words so far are void."""
 
     def __bool__(self) -> bool:
         return bool(self.requeued or self.ended)
@@ -60,13 +62,23 @@ class Jobs:
     """The jobs of all queues, of all processes that share the database."""
 
     def __init__(
-        self, database: Database, clock: Callable[[], float], *, lease_s: float = 30.0, most_attempts: int = 3
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        *,
+        lease_s: float = 30.0,
+        most_attempts: int = 3,
+        restarts: bool = False,
     ) -> None:
-        """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`."""
+        """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`.
+
+        `restarts`: an answer whose worker is lost amid its words begins anew, and does not end there.
+        """
         self._database = database
         self._clock = clock
         self.lease_s = lease_s
         self._most_attempts = most_attempts
+        self._restarts = restarts
 
     async def claim(
         self,
@@ -170,9 +182,9 @@ class Jobs:
     ) -> MessageState | None:
         """The worker could not. Returns what the message is now; None: too late.
 
-        Without words so far (`partial`) and with attempts left it waits again, for `after_s` at least;
-        otherwise it is aborted, keeps its words, and a job without any goes to the dead letters. `again`:
-        whether another attempt may help.
+        Without words so far (`partial`), or where answers restart, and with attempts left it waits again, for
+        `after_s` at least; otherwise it is aborted, keeps its words, and a job without any goes to the dead
+        letters. `again`: whether another attempt may help.
         """
         now = self._clock()
         async with self._database.write() as write:
@@ -180,7 +192,7 @@ class Jobs:
             if message_id is None:
                 return None
             left = await self._attempts_left(write, message_id)
-            if again and left and partial is None:
+            if again and left and (partial is None or self._restarts):
                 await self._requeue(write, (message_id,), now + after_s, error)
                 return MessageState.PENDING
             await self._abort(write, message_id, now, error, partial)
@@ -213,6 +225,7 @@ class Jobs:
         """End or give back what is overdue: leases that ran out, jobs that waited too long."""
         now = self._clock()
         requeued: list[str] = []
+        restarted: list[str] = []
         ended: list[Ended] = []
         async with self._database.write() as write:
             overdue = await write.execute(
@@ -226,13 +239,15 @@ class Jobs:
                 if state == READY:
                     await end_message(write, message_id, MessageState.TIMEOUT, now, "Timeout")
                     ended.append(Ended(message_id, MessageState.TIMEOUT))
-                elif first_token_at is None and attempts < self._most_attempts:
+                elif (first_token_at is None or self._restarts) and attempts < self._most_attempts:
                     await self._requeue(write, (message_id,), now, "the worker was not heard of any more")
                     requeued.append(message_id)
+                    if first_token_at is not None:
+                        restarted.append(message_id)
                 else:
                     await self._abort(write, message_id, now, "the worker was not heard of any more")
                     ended.append(Ended(message_id, MessageState.ABORTED_BY_WORKER))
-        return Reaped(tuple(requeued), tuple(ended))
+        return Reaped(tuple(requeued), tuple(ended), tuple(restarted))
 
     async def next_due(self) -> float | None:
         """When time alone will next give `reap` or `claim` something to do; None: never."""
@@ -316,7 +331,14 @@ class Jobs:
         await write.execute(
             update(messages)
             .where(messages.c.id.in_(ids))
-            .values(state=MessageState.PENDING, work_begin_at=None, worker_id=None, worker_config=None)
+            .values(
+                state=MessageState.PENDING,
+                content=None,
+                work_begin_at=None,
+                first_token_at=None,
+                worker_id=None,
+                worker_config=None,
+            )
         )
 
     async def _abort(

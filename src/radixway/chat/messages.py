@@ -102,6 +102,16 @@ class Messages:
         async with self._database.read() as read:
             return [Message.of(row) for row in await read.execute(wanted)]
 
+    async def note_safety(
+        self, message_id: str, content: str, level: int, label: str, rots: str
+    ) -> Message | None:
+        """What a prompter's message became before it was answered; None where there is no such message."""
+        noted = {"safe_content": content, "safety_level": level, "safety_label": label, "safety_rots": rots}
+        async with self._database.write() as write:
+            changed = update(messages).where(messages.c.id == message_id).values(**noted)
+            row = (await write.execute(changed.returning(messages))).first()
+            return None if row is None else Message.of(row)
+
     async def ask(
         self,
         user_id: str,

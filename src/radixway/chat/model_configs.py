@@ -76,19 +76,28 @@ class ModelConfigs:
         self._configured = {config.name: config for config in configured}
         self._served = served
         self._lengths = served_input, served_total
+        self.pulled: Callable[[], Iterable[ModelConfig]] = tuple
+        """Of the workers that are connected to fetch jobs."""
 
     def all(self) -> list[ModelConfig]:
         """Those that may be asked now."""
         named = {name: self._of_worker(name) for name in sorted(self._served())}
-        return list((named | self._configured).values())
+        return list((named | self._of_pulled() | self._configured).values())
 
     def find(self, name: str) -> ModelConfig | None:
         """By its name, or the one that it has for its workers; None where there is none."""
         if name in self._configured:
             return self._configured[name]
+        if (pulled := self._of_pulled().get(name)) is not None:
+            return pulled
         if name in set(self._served()):
             return self._of_worker(name)
         return next((config for config in self._configured.values() if config.model_id == name), None)
+
+    def _of_pulled(self) -> dict[str, ModelConfig]:
+        """Without those that a configured name stands for."""
+        known = {config.compat_hash for config in self._configured.values()}
+        return {config.name: config for config in self.pulled() if config.compat_hash not in known}
 
     def _of_worker(self, name: str) -> ModelConfig:
         return ModelConfig(name, name, *self._lengths)

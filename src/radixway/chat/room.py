@@ -19,6 +19,7 @@ from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
+from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.rates import Rate
 from radixway.chat.secrets import Secrets, read_or_make
@@ -75,7 +76,13 @@ class ChatRoom:
         self.feedback = Feedback(self.database, clock)
         self.workers = Workers(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
-        self.jobs = Jobs(self.database, clock, lease_s=config.lease_s, most_attempts=config.attempts)
+        self.jobs = Jobs(
+            self.database,
+            clock,
+            lease_s=config.lease_s,
+            most_attempts=config.attempts,
+            restarts=config.after_words == "restart",
+        )
         self.standings = Standings(self.jobs, clock)
         self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)
         known = [ModelConfig(**model.model_dump()) for model in config.models]
@@ -84,11 +91,20 @@ class ChatRoom:
         self.turns = Turns(self.database, self.messages, self.answers, self.models, waits_s=config.waits_s)
         self._served = served
         self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once)
+        self.sessions = Sessions(self.database, clock, self.answers, lease_s=config.lease_s)
+        self.models.pulled = lambda: self.sessions.models.values()
+        self.sessions.on_change.append(self.look_for_workers)
+        self._seen: dict[str, ModelConfig] = {}
+        """Queues of workers that fetch, here now or not: what they leave behind is not forgotten."""
 
     def look_for_workers(self) -> None:
-        """The gateway's workers have changed: what they serve is theirs to answer."""
-        configs = (self.models.find(name) for name in self._served())
-        self._push.serve(config.compat_hash for config in configs if config is not None)
+        """Workers have come or gone: the gateway's own answer for a model as long as none comes to fetch."""
+        pulled = self.sessions.models
+        self._seen |= pulled
+        served = set(self._served())
+        configs = [config for name in served if (config := self.models.find(name)) is not None]
+        configs += [config for config in self._seen.values() if config.model_id in served]
+        self._push.serve(config.compat_hash for config in configs if config.compat_hash not in pulled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -101,7 +117,7 @@ class ChatRoom:
         keys = [key.get_secret_value() for key in self.config.debug_api_keys]
         await self.workers.let_in("Debug API Key", keys)
         try:
-            async with self.answers.running():
+            async with self.answers.running(), self.sessions.running():
                 pushing = asyncio.create_task(self._push.run())
                 self.look_for_workers()
                 try:

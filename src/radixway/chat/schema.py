@@ -165,3 +165,16 @@ rates = Table(
     Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
     Column("whole_at", Double, nullable=False),
 )
+
+worker_sessions = Table(
+    "worker_sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("worker_id", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("info", JSON, nullable=False),
+    Column("in_flight", Integer, nullable=False),
+    Column("metrics", JSON),
+    Column("last_seen", Double, nullable=False),
+    Column("lease_until", Double, nullable=False),
+)

@@ -33,6 +33,19 @@ class ChatLimitsSection(Section):
     message_characters: int | None = Field(default=None, ge=1)
 
 
+class ChatWorkersSection(Section):
+    """Pull workers: those that connect to fetch jobs."""
+
+    ping_s: float = Field(default=3.0, gt=0)
+    """Of silence, until a worker is asked for a sign of life."""
+    inactivity_timeout_s: float = Field(default=300.0, gt=0)
+    """Of silence, until a worker counts as gone."""
+    first_frame_s: float = Field(default=30.0, gt=0)
+    """How long a worker may take to say what it serves."""
+    safety_level: int = Field(default=0, ge=0, le=9)
+    """How strict their own safety is to be."""
+
+
 class ChatSection(Section):
     """Accounts, chats, messages and the jobs that answer them."""
 
@@ -62,6 +75,9 @@ class ChatSection(Section):
     lease_s: float = Field(default=30.0, gt=0)
     """How long a worker may be silent before its job is given to another."""
     attempts: int = Field(default=3, ge=1)
+    after_words: Literal["abort", "restart"] = "abort"
+    """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
+    workers: ChatWorkersSection = ChatWorkersSection()
     kept_s: float = Field(default=60.0, gt=0)
     """How long a finished answer's tokens can be listened to again."""
     ping_s: float = Field(default=15.0, gt=0)

@@ -7,7 +7,9 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from math import ceil
+from typing import Any
 
 import httptools
 import uvicorn
@@ -56,8 +58,12 @@ class AppServer:
         *,
         drain_s: float,
         on_stop: Callable[[], None] = lambda: None,
+        websockets: bool = False,
     ) -> None:
-        """`on_stop` is called when it is asked to stop, before requests are given time to finish."""
+        """`on_stop` is called when it is asked to stop, before requests are given time to finish.
+
+        `websockets`: whether they are spoken, where the package is installed.
+        """
         self._on_stop = on_stop
         self.url = url_of(listener)
         self._listener = listener
@@ -66,7 +72,8 @@ class AppServer:
                 app,
                 http=_Protocol,
                 loop="uvloop",
-                ws="none",
+                ws=_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
+                ws_per_message_deflate=False,
                 lifespan="off",
                 access_log=False,
                 server_header=False,
@@ -96,6 +103,13 @@ class AppServer:
         self._on_stop()
 
 
+def _websocket(**given: Any) -> asyncio.Protocol:
+    """uvicorn's, imported with the first connection that wants it."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**given)
+
+
 class _Server(uvicorn.Server):
     """uvicorn that leaves signals to us: its own handling raises them again after a clean end."""
 
@@ -111,13 +125,13 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 that declines an offer to upgrade by taking no notice of it.
+    """uvicorn's HTTP/1.1 that declines an offer to upgrade, but to a WebSocket, by taking no notice of it.
 
     uvicorn goes on without the body of such a request, and curl and some proxies offer HTTP/2 with each.
     """
 
     def on_headers_complete(self) -> None:
-        if not self.parser.should_upgrade():
+        if not self.parser.should_upgrade() or self._should_upgrade():
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -129,6 +143,9 @@ class _Protocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+                return
             self._read_again(data[offer.args[0] :])
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")

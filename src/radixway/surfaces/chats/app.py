@@ -13,6 +13,7 @@ from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
 from radixway.surfaces.chats.messages import message_routes
+from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
 
@@ -35,6 +36,7 @@ def chat_app(room: ChatRoom) -> FastAPI:
         config_routes(room),
         account_routes(room, who),
         v1_routes(room, who),
+        pull_routes(room, who),
     ):
         app.include_router(router)
     return app

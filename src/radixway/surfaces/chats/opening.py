@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _ROOTS = frozenset({"auth", "chats", "configs", "account"})
 _V1 = frozenset({"chats"})
+_OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
+"""The rest of `/workers` is about those that the gateway sends requests to."""
 _ADMIN = frozenset({"workers", "refresh_tokens", "users"})
 
 
@@ -31,7 +33,7 @@ def is_for_chats(path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "v1":
         return rest.partition("/")[0] in _V1
-    return first in _ROOTS or (first == "admin" and rest.partition("/")[0] in _ADMIN)
+    return first in _ROOTS or path in _OF_WORKERS or (first == "admin" and rest.partition("/")[0] in _ADMIN)
 
 
 class Chats:
@@ -72,9 +74,16 @@ class Chats:
             app = self._app or await self._opened()
         except ConfigError as error:
             log.warning("%s", error)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1013})
+                return
             await JSONResponse({"detail": "Chats cannot be opened"}, 503)(scope, receive, send)
             return
         await app(scope, receive, send)
+
+    def pulling(self) -> list[tuple[str, float]]:
+        """Workers that are connected to fetch jobs, by model."""
+        return [] if self.room is None else [(name, float(n)) for name, n in self.room.sessions.busy.items()]
 
     async def _opened(self) -> ASGIApp:
         async with self._lock:

@@ -1,0 +1,264 @@
+"""One connection of a worker that fetches jobs: what is wrong with one request touches that request alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.answers import Answers
+from radixway.chat.attempt import Attempt
+from radixway.chat.pull.dialects import Dialect
+from radixway.chat.pull.frames import (
+    BadFrame,
+    Drain,
+    Failed,
+    Frame,
+    GeneralError,
+    GeneratedText,
+    PluginStep,
+    Pong,
+    SafePrompt,
+    Token,
+    to_worker,
+)
+from radixway.chat.pull.sessions import Session
+
+log = logging.getLogger(__name__)
+
+LEFT = "Aborted due to worker error."
+"""What listeners are told, in the published words, of a worker that left amid an answer."""
+_LONGEST_ERROR = 2000
+_AGAIN_S = 1.0
+"""Till the database is asked again that did not answer."""
+
+
+class Gone(Exception):
+    """The connection is no more."""
+
+
+class Link(Protocol):
+    """A WebSocket."""
+
+    async def receive(self) -> str | bytes:
+        """A frame. Raises Gone."""
+        ...
+
+    async def send(self, frame: bytes) -> None:
+        """JSON, as text. Raises Gone."""
+        ...
+
+    async def close(self, code: int, reason: str) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """With a silent worker, in seconds."""
+
+    ping_s: float = 3.0
+    """Of silence, until it is asked for a sign of life."""
+    inactivity_s: float = 300.0
+    """Of silence, until it counts as gone."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """A request in the worker's hands."""
+
+    attempt: Attempt
+    since: float
+    first: float | None = None
+    tokens: int = 0
+    losing: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class PullWorker:
+    """From its first frame to its end. Belongs to one event loop."""
+
+    link: Link
+    dialect: Dialect
+    session: Session
+    answers: Answers
+    clock: Callable[[], float]
+    patience: Patience = field(default_factory=Patience)
+    safety_level: int = 0
+    """How strict its own safety is to be."""
+    _work: dict[str, _Work] = field(default_factory=dict)
+    _room: asyncio.Semaphore = field(init=False)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+    _dispatching: asyncio.Task[None] | None = None
+    _heard_at: float = 0.0
+    _busy_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
+
+    async def run(self) -> None:
+        """Until it leaves, or has to; what is in its hands then is given back."""
+        self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+        self._dispatching = asyncio.create_task(self._dispatch())
+        tasks = {asyncio.create_task(self._read()), asyncio.create_task(self._watch())}
+        waiting: set[asyncio.Task[None]] = {*tasks, self._dispatching}
+        try:
+            while True:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if done != {self._dispatching} or not self._dispatching.cancelled():
+                    break  # a worker that drains is given nothing, and still listened to
+            for task in done:
+                if not task.cancelled() and not isinstance(task.exception(), Gone | None):
+                    log.error("a worker's connection met a defect of ours", exc_info=task.exception())
+        finally:
+            await self._give_up({*tasks, self._dispatching})
+
+    async def _give_up(self, tasks: set[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
+        for request_id in tuple(self._work):
+            work = self._drop(request_id)
+            if work is not None:
+                await _quietly(work.attempt.give_up(LEFT))
+
+    async def _dispatch(self) -> None:
+        """Fetch jobs while there is room for them."""
+        queue = self.session.model.compat_hash
+        config = self.session.row()["info"]["config"]
+        while True:
+            await self._room.acquire()
+            try:
+                attempt = await self.answers.take([queue], worker=config, worker_id=self.session.worker_id)
+            except SQLAlchemyError as error:
+                log.warning("the database does not answer: %s", type(error).__name__)
+                self._room.release()
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            work = _Work(attempt, self.clock())
+            self._work[attempt.job.attempt_id] = work
+            self.session.in_flight = len(self._work)
+            work.losing = asyncio.create_task(self._when_lost(attempt))
+            await self._send(self.dialect.work(attempt, self.clock(), self.safety_level))
+
+    async def _when_lost(self, attempt: Attempt) -> None:
+        """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
+        await attempt.lost.wait()
+        request_id = attempt.job.attempt_id
+        if "cancel" in self.session.info.extensions and self._drop(request_id) is not None:
+            await self._send(to_worker(request_id, "cancel", request_id=request_id))
+
+    async def _watch(self) -> None:
+        """Ask for signs of life; raises Gone when there are none."""
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            if now >= self._heard_at + self.patience.inactivity_s:
+                await self.link.close(1008, "not heard of for too long")
+                raise Gone
+            if now >= self._busy_at + self.patience.ping_s:
+                self._busy_at = now
+                ping = self.dialect.ping()
+                if ping is not None:
+                    await self._send(ping)
+            due = min(self._heard_at + self.patience.inactivity_s, self._busy_at + self.patience.ping_s)
+            await asyncio.sleep(due - now if due > now else 0)
+
+    async def _read(self) -> None:
+        while True:
+            raw = await self.link.receive()
+            self._heard_at = self._busy_at = asyncio.get_running_loop().time()
+            self.session.last_seen = self.clock()
+            try:
+                frames = self.dialect.read(raw)
+            except BadFrame as error:
+                await self._unreadable(error)
+                continue
+            for frame in frames:
+                try:
+                    await self._on(frame)
+                except SQLAlchemyError as error:
+                    log.warning("the database does not answer: %s", type(error).__name__)
+
+    async def _unreadable(self, error: BadFrame) -> None:
+        log.warning("worker %s sent what cannot be read: %s", self.session.worker_id, error)
+        work = None if error.request_id is None else self._work.get(error.request_id)
+        if work is not None:
+            await _quietly(work.attempt.fail(f"the worker's frame cannot be read: {error}"))
+
+    async def _on(self, frame: Frame) -> None:
+        """What comes of a request that is not, or no more, in its hands is dropped."""
+        if isinstance(frame, Drain):
+            assert self._dispatching is not None
+            self._dispatching.cancel()
+            return
+        if isinstance(frame, Pong | GeneratedText | Failed | GeneralError) and frame.metrics is not None:
+            self.session.metrics = frame.metrics
+        if isinstance(frame, Pong):
+            pong = self.dialect.pong(frame.metrics)
+            if pong is not None:
+                await self._send(pong)
+            return
+        work = self._work.get(frame.request_id or "")
+        if work is None:
+            return
+        attempt = work.attempt
+        if isinstance(frame, Token):
+            work.first = self.clock() if work.first is None else work.first
+            work.tokens += frame.tokens
+            await attempt.token(frame.text)
+        elif isinstance(frame, PluginStep):
+            await attempt.plugin(
+                frame.current_plugin_thought,
+                frame.current_plugin_action_taken,
+                frame.current_plugin_action_input,
+                frame.current_plugin_action_response,
+            )
+        elif isinstance(frame, SafePrompt):
+            level = frame.safety_parameters.level
+            await attempt.made_safe(frame.safe_prompt, level, frame.safety_label, frame.safety_rots)
+        elif isinstance(frame, GeneratedText):
+            self._end(attempt, self._finish(work, frame))
+        else:
+            self._end(attempt, attempt.fail(frame.error[:_LONGEST_ERROR] or LEFT))
+
+    def _end(self, attempt: Attempt, ending: Coroutine[Any, Any, Any]) -> None:
+        """The worker is done with it; writing that down must not keep its other requests waiting."""
+        self._drop(attempt.job.attempt_id)
+        task = asyncio.create_task(_quietly(ending))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _finish(self, work: _Work, frame: GeneratedText) -> None:
+        now = self.clock()
+        self.session.answered(now - work.since, work.tokens, now - (work.first or now))
+        usage = {"completion_tokens": work.tokens}
+        await work.attempt.finish(frame.text, usage=usage, used_plugin=frame.used_plugin)
+
+    def _drop(self, request_id: str) -> _Work | None:
+        work = self._work.pop(request_id, None)
+        if work is None:
+            return None
+        self.session.in_flight = len(self._work)
+        self._room.release()
+        if work.losing is not None and work.losing is not asyncio.current_task():
+            work.losing.cancel()
+        return work
+
+    async def _send(self, frame: bytes) -> None:
+        self._busy_at = asyncio.get_running_loop().time()
+        with suppress(Gone):  # reading ends with it, too, and says so
+            await self.link.send(frame)
+
+
+async def _quietly(step: Coroutine[Any, Any, Any]) -> None:
+    """A database that does not answer costs no connection: the job's lease runs out."""
+    try:
+        await step
+    except SQLAlchemyError as error:
+        log.warning("the end of an answer could not be noted: %s", type(error).__name__)

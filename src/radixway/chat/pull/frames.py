@@ -1,0 +1,194 @@
+"""What workers and the server tell each other, as JSON text; the names are the published ones.
+
+Fields that are unknown are taken no notice of: workers of every age speak to servers of every age.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+Tokens = Annotated[int, Meta(ge=1, le=2**31)]
+_AtOnce = Annotated[int, Meta(ge=1, le=4096)]
+_Name = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class ModelShape(Struct):
+    """A model as a worker serves it."""
+
+    model_id: _Name
+    max_input_length: Tokens
+    max_total_length: Tokens
+    quantized: bool = False
+
+
+class WorkerConfig(Struct):
+    """What a worker can do."""
+
+    model_config: ModelShape
+    max_parallel_requests: _AtOnce = 1
+
+
+class WorkerInfo(Struct):
+    """The first frame of a worker.
+
+    `extensions` is not of the published protocol: who names one there may be sent its frames. `cancel`: the
+    server may ask that a request's work be stopped. `drain`: the worker may ask for no more work.
+    """
+
+    config: WorkerConfig
+    hardware_info: Any = None
+    extensions: list[str] = []
+
+
+class Gpu(Struct):
+    """How busy it is, in per cent."""
+
+    gpu_usage: float | None = None
+    mem_usage: float | None = None
+
+
+class Metrics(Struct, omit_defaults=True):
+    """How a worker is: the published fields, then the overview's."""
+
+    created_at: str | None = None
+    cpu_usage: float | None = None
+    mem_usage: float | None = None
+    swap_usage: float | None = None
+    gpus: list[Gpu] | None = None
+    requests_processed: int | None = None
+    average_latency: float | None = None
+    tokens_per_second: float | None = None
+    gpu_utilization: float | None = None
+    memory_used: float | None = None
+    """MB, of the GPU."""
+
+
+class FromWorker(Struct, tag_field="response_type"):
+    """Any frame of a worker after its first."""
+
+    request_id: str | None = None
+
+
+class Pong(FromWorker, tag="pong"):
+    """A sign of life."""
+
+    metrics: Metrics | None = None
+
+
+class Token(FromWorker, tag="token"):
+    """Some words."""
+
+    text: str = ""
+    log_prob: float | None = None
+    token_id: int | None = None
+    tokens: int = 1
+    """How many they are: ours, of workers that send several at once."""
+
+
+class GeneratedText(FromWorker, tag="generated_text"):
+    """The answer is whole."""
+
+    text: str | None = None
+    finish_reason: str | None = None
+    metrics: Metrics | None = None
+    used_plugin: dict[str, Any] | None = None
+
+
+class Failed(FromWorker, tag="error"):
+    """It did not work."""
+
+    error: str = ""
+    metrics: Metrics | None = None
+
+
+class GeneralError(FromWorker, tag="general_error"):
+    """Something did not work."""
+
+    error: str = ""
+    metrics: Metrics | None = None
+
+
+class SafetyParameters(Struct):
+    """How strict a worker's own safety is to be."""
+
+    level: int = 0
+
+
+class SafePrompt(FromWorker, tag="safe_prompt"):
+    """The prompt was made safe."""
+
+    safe_prompt: str = ""
+    safety_parameters: SafetyParameters = msgspec.field(default_factory=SafetyParameters)
+    safety_label: str = ""
+    safety_rots: str = ""
+
+
+class PluginStep(FromWorker, tag="plugin_intermediate"):
+    """A step of a plugin."""
+
+    text: str = ""
+    current_plugin_thought: str = ""
+    current_plugin_action_taken: str = ""
+    current_plugin_action_input: str = ""
+    current_plugin_action_response: str = ""
+
+
+class Drain(FromWorker, tag="drain"):
+    """No more work, please: an extension."""
+
+
+Frame = Pong | Token | GeneratedText | Failed | GeneralError | SafePrompt | PluginStep | Drain
+
+
+class BadFrame(Exception):
+    """What came cannot be read; the text says why."""
+
+    def __init__(self, text: str, request_id: str | None = None) -> None:
+        super().__init__(text)
+        self.request_id = request_id
+        """Whose it is, as far as that can be told."""
+
+
+class _Whose(Struct):
+    request_id: str
+
+
+_frames = msgspec.json.Decoder(Frame)
+_infos = msgspec.json.Decoder(WorkerInfo)
+_whose = msgspec.json.Decoder(_Whose)
+
+
+def read_frame(raw: str | bytes) -> Frame:
+    """Raises BadFrame."""
+    try:
+        frame: Frame = _frames.decode(raw)
+        return frame
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadFrame(str(error), whose(raw)) from None
+
+
+def whose(raw: str | bytes) -> str | None:
+    """The request that a frame speaks of, where that much can be read."""
+    try:
+        return _whose.decode(raw).request_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def read_info(raw: str | bytes) -> WorkerInfo:
+    """Raises BadFrame."""
+    try:
+        return _infos.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadFrame(str(error)) from None
+
+
+RequestType = Literal["work", "ping", "cancel", "extensions", "upgrade_protocol", "wrong_api_key"]
+
+
+def to_worker(id: str, request_type: RequestType, **fields: Any) -> bytes:
+    """A frame of the server."""
+    return msgspec.json.encode({"id": id, "request_type": request_type, **fields})

@@ -1,0 +1,203 @@
+"""Who is connected to fetch work, in any process: rows that are renewed, and forgotten when they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.answers import Answers
+from radixway.chat.database import Database
+from radixway.chat.ids import new_id
+from radixway.chat.model_configs import ModelConfig
+from radixway.chat.pull.frames import Metrics, WorkerInfo
+from radixway.chat.schema import worker_sessions
+from radixway.chat.shapes import when
+
+log = logging.getLogger(__name__)
+
+WORKERS = "workers"
+"""The topic of `Wake` for workers that came or left."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection of a worker to this process."""
+
+    worker_id: str
+    info: WorkerInfo
+    now: float
+    id: str = field(default_factory=new_id)
+    in_flight: int = 0
+    metrics: Metrics | None = None
+    processed: int = 0
+    """Answers that were given, whole."""
+    latency_s: float = 0.0
+    """Of all of them together."""
+    tokens: int = 0
+    generating_s: float = 0.0
+    """From the first token of an answer to its end, of all together."""
+    last_seen: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.last_seen = self.now
+
+    @property
+    def model(self) -> ModelConfig:
+        """What it serves."""
+        shape = self.info.config.model_config
+        lengths = shape.max_input_length, shape.max_total_length
+        return ModelConfig(shape.model_id, shape.model_id, *lengths, shape.quantized)
+
+    def answered(self, latency_s: float, tokens: int, generating_s: float) -> None:
+        """An answer is whole."""
+        self.processed += 1
+        self.latency_s += latency_s
+        self.tokens += tokens
+        self.generating_s += generating_s
+
+    def told(self) -> dict[str, Any] | None:
+        """Its own metrics, with what was measured here where it says nothing; None before there are any."""
+        if self.metrics is None and not self.processed:
+            return None
+        metrics = self.metrics or Metrics()
+        gpus = [gpu for gpu in metrics.gpus or () if gpu.gpu_usage is not None]
+        measured = {
+            "requests_processed": self.processed,
+            "average_latency": self.latency_s / self.processed if self.processed else None,
+            "tokens_per_second": self.tokens / self.generating_s if self.generating_s else None,
+            "gpu_utilization": sum(gpu.gpu_usage or 0.0 for gpu in gpus) / len(gpus) if gpus else None,
+        }
+        published = dict.fromkeys(("created_at", "cpu_usage", "mem_usage", "swap_usage", "gpus"))
+        told: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)
+        return told
+
+    def row(self) -> dict[str, Any]:
+        """What is kept of it."""
+        return {
+            "worker_id": self.worker_id,
+            "queue": self.model.compat_hash,
+            "info": msgspec.to_builtins(self.info),
+            "in_flight": self.in_flight,
+            "metrics": self.told(),
+            "last_seen": self.last_seen,
+        }
+
+
+class Sessions:
+    """Those of all processes that share the database. Belongs to one event loop; works while `running()`."""
+
+    def __init__(
+        self, database: Database, clock: Callable[[], float], answers: Answers, *, lease_s: float
+    ) -> None:
+        """`lease_s`: how long a process may be silent before its workers count as gone."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called when other queues than before are fetched from."""
+        self.models: dict[str, ModelConfig] = {}
+        """Of the workers that are connected to any process, by queue."""
+        self.busy: Counter[str] = Counter()
+        """How many of them there are, by model."""
+        self._database = database
+        self._clock = clock
+        self._answers = answers
+        self._lease_s = lease_s
+        self._own: dict[str, Session] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While this holds it is known who is there."""
+        await self._look()
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            for session in tuple(self._own.values()):
+                await self.close(session)
+
+    async def open(self, session: Session) -> None:
+        """It is there."""
+        self._own[session.id] = session
+        await self._look()
+        await self._answers.tell(WORKERS)
+
+    async def close(self, session: Session) -> None:
+        """It has left."""
+        self._own.pop(session.id, None)
+        try:
+            async with self._database.write() as write:
+                await write.execute(delete(worker_sessions).where(worker_sessions.c.id == session.id))
+            await self._look()
+        except SQLAlchemyError as error:
+            log.warning("a worker's leaving could not be noted: %s", type(error).__name__)
+        await self._answers.tell(WORKERS)
+
+    async def shapes(self) -> list[dict[str, Any]]:
+        """`WorkerSession`, as published, and when each was heard of last."""
+        own = {session.id: session.row() for session in self._own.values()}
+        known = select(worker_sessions).where(worker_sessions.c.lease_until > self._clock())
+        async with self._database.read() as read:
+            rows = (await read.execute(known.order_by(worker_sessions.c.id))).all()
+        found = {row.id: dict(row._mapping) | own.get(row.id, {}) for row in rows}
+        return [
+            {
+                "id": row["id"],
+                "worker_id": row["worker_id"],
+                "worker_info": row["info"],
+                "requests_in_flight": row["in_flight"],
+                "metrics": row["metrics"],
+                "last_seen": when(row["last_seen"]),
+            }
+            for row in found.values()
+        ]
+
+    async def _keep(self) -> None:
+        """Renew what is ours, and see who came and left."""
+        while True:
+            bell = self._answers.bell(WORKERS)
+            wait_s = self._lease_s / 3
+            try:
+                wait_s = await self._look()
+            except SQLAlchemyError as error:
+                log.warning("workers could not be noted: %s", type(error).__name__)
+            try:
+                async with asyncio.timeout(wait_s):
+                    await bell.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> float:
+        """Returns in how many seconds to look again, unless somebody comes or leaves before."""
+        now = self._clock()
+        async with self._database.write() as write:
+            for session in tuple(self._own.values()):
+                values = session.row() | {"lease_until": now + self._lease_s}
+                mine = worker_sessions.c.id == session.id
+                known = await write.execute(update(worker_sessions).where(mine).values(**values))
+                if known.rowcount == 0:
+                    await write.execute(worker_sessions.insert().values(id=session.id, **values))
+            await write.execute(delete(worker_sessions).where(worker_sessions.c.lease_until <= now))
+            kept = worker_sessions.c.queue, worker_sessions.c.info, worker_sessions.c.lease_until
+            rows = (await write.execute(select(*kept))).all()
+        before = set(self.models)
+        self.models = {row.queue: _model(row.info) for row in rows}
+        self.busy = Counter(self.models[row.queue].name for row in rows)
+        if before != set(self.models):
+            for told in self.on_change:
+                told()
+        left = min((row.lease_until for row in rows), default=now + self._lease_s) - now
+        return min(left, self._lease_s / 3 if self._own else self._lease_s)
+
+
+def _model(info: dict[str, Any]) -> ModelConfig:
+    shape: dict[str, Any] = info["config"]["model_config"]
+    return ModelConfig(name=shape["model_id"], **shape)

@@ -1,0 +1,136 @@
+"""`WS /workers/work` and `WS /work`: workers that connect to fetch jobs."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
+
+from radixway.chat.ids import new_id
+from radixway.chat.pull import (
+    OVERVIEW,
+    PUBLISHED,
+    BadFrame,
+    Dialect,
+    Gone,
+    Patience,
+    PullWorker,
+    Session,
+    to_worker,
+)
+from radixway.chat.records import Worker
+from radixway.chat.room import ChatRoom
+from radixway.surfaces.chats.who import Who
+
+_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME = 4401, 4426, 1008
+
+
+class SocketLink:
+    """A WebSocket of Starlette's, as a `Link`."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def receive(self) -> str | bytes:
+        """See `Link`."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise Gone
+        given: str | bytes | None = message.get("text")
+        return message["bytes"] if given is None else given
+
+    async def send(self, frame: bytes) -> None:
+        """See `Link`."""
+        try:
+            await self._socket.send_text(frame.decode())
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:  # as Starlette says of closed ones
+            raise Gone from error
+
+    async def close(self, code: int, reason: str) -> None:
+        """See `Link`. A reason is cut to what a frame holds."""
+        with suppress(WebSocketDisconnect, RuntimeError, OSError):
+            await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
+    """Where workers connect. They are let in first, and then told why they are refused."""
+    router = APIRouter(tags=["workers"])
+
+    @router.get("/workers/sessions", dependencies=[Depends(who.root)])
+    async def sessions() -> list[dict[str, Any]]:
+        """Workers that are connected, to any process; for the administrator."""
+        return await room.sessions.shapes()
+
+    @router.websocket("/workers/work")
+    async def published(socket: WebSocket) -> None:
+        """The published protocol: key and version in headers."""
+        await socket.accept()
+        link, headers = SocketLink(socket), socket.headers
+        if headers.get("x-protocol-version") != "1":
+            await _refuse(link, to_worker(new_id(), "upgrade_protocol"), _WRONG_VERSION)
+            return
+        worker = await _known(room, headers.get("x-api-key"))
+        if worker is None:
+            await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
+            return
+        await _serve(room, link, PUBLISHED, worker)
+
+    @router.websocket("/work")
+    async def overview(socket: WebSocket) -> None:
+        """As the overview has it: key and version in the query."""
+        await socket.accept()
+        link, query = SocketLink(socket), socket.query_params
+        if query.get("protocol_version") != "v2":
+            await _refuse(link, _unregistered("upgrade_protocol"), _WRONG_VERSION)
+            return
+        worker = await _known(room, query.get("api_key"))
+        if worker is None:
+            await _refuse(link, _unregistered("wrong_api_key"), _WRONG_KEY)
+            return
+        await _serve(room, link, OVERVIEW, worker)
+
+    return router
+
+
+async def _known(room: ChatRoom, key: str | None) -> Worker | None:
+    return await room.workers.find_by_key(key) if key else None
+
+
+async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker) -> None:
+    config = room.config.workers
+    try:
+        async with asyncio.timeout(config.first_frame_s):
+            info = dialect.read_info(await link.receive(), room.models.find)
+    except (BadFrame, TimeoutError) as error:
+        await link.close(_BAD_FRAME, str(error) or "no first frame")
+        return
+    except Gone:
+        return
+    session = Session(worker.id, info, room.clock())
+    patience = Patience(config.ping_s, config.inactivity_timeout_s)
+    await room.sessions.open(session)
+    try:
+        welcome = dialect.welcome(info, worker.id, session.model.compat_hash)
+        if welcome is not None:
+            await link.send(welcome)
+        serving = PullWorker(link, dialect, session, room.answers, room.clock, patience, config.safety_level)
+        await serving.run()
+    except Gone:
+        pass
+    finally:
+        await room.sessions.close(session)
+        await link.close(1001, "")
+
+
+async def _refuse(link: SocketLink, frame: bytes, code: int) -> None:
+    try:
+        await link.send(frame)
+    except Gone:
+        return
+    await link.close(code, "")
+
+
+def _unregistered(why: str) -> bytes:
+    refusal: dict[str, Any] = {"type": "RegistrationResponse", "registered": False, "error": why}
+    return msgspec.json.encode(refusal)

@@ -1,0 +1,330 @@
+"""Workers that connect to fetch jobs, by the published protocol, and all they may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from chat_user import ChatUser, login, words
+from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
+from radixway.chat.room import ChatRoom
+from running_gateway import RunningGateway, running_gateway
+
+PROMETHEUS = {"Accept": "text/plain; version=0.0.4"}
+
+
+@pytest.fixture
+async def eve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatUser]:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    limits = {"at_once": 1000, "messages_per_user": 10_000}
+    async with running_gateway(chat=CHAT | {"limits": limits}) as gateway:
+        yield await login(gateway, "eve")
+
+
+async def test_a_job_is_fetched_and_its_answer_heard(eve: ChatUser) -> None:
+    answer = await eve.asked("What is a radix tree?", sampling_parameters={"max_new_tokens": 7})
+    async with hand_driven_worker(eve.gateway) as worker:
+        work = await worker.frame()
+        assert set(work) == {
+            "id",
+            "request_type",
+            "thread",
+            "created_at",
+            "parameters",
+            "safety_parameters",
+        }
+        assert [message["content"] for message in work["thread"]["messages"]] == ["What is a radix tree?"]
+        assert work["parameters"]["sampling_parameters"]["max_new_tokens"] == 7
+        assert work["safety_parameters"] == {"level": 0} and work["id"] != answer["id"]
+        assert (await eve.now(answer))["state"] == "in_progress"
+        await worker.say(work["id"], "Hi", " you")
+        await worker.finish(work["id"], "Hi you")
+        heard = await eve.heard(answer)
+    assert words(heard) == "Hi you" and heard[-1]["message"]["state"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("headers", "refusal", "code"),
+    [
+        ({"X-Protocol-Version": "1"}, "wrong_api_key", 4401),
+        ({"X-Protocol-Version": "1", "X-API-Key": "no"}, "wrong_api_key", 4401),
+        ({"X-API-Key": KEY}, "upgrade_protocol", 4426),
+        ({"X-API-Key": KEY, "X-Protocol-Version": "v2"}, "upgrade_protocol", 4426),
+        ({"X-API-Key": "no", "X-Protocol-Version": "2"}, "upgrade_protocol", 4426),
+    ],
+)
+async def test_who_is_refused_is_let_in_first_and_told_why(
+    eve: ChatUser, headers: dict[str, str], refusal: str, code: int
+) -> None:
+    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=headers) as socket:
+        assert (await socket.receive_json())["request_type"] == refusal
+        assert await HandDrivenWorker(socket).closed() == code
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"foo": 1, "hardware_info": "..."},
+        {"config": {"model_config": {"model_id": "m"}}},
+        worker_info(at_once=0),
+        "no JSON",
+        [],
+    ],
+)
+async def test_a_worker_that_does_not_say_what_it_serves_is_sent_away(eve: ChatUser, first: Any) -> None:
+    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=HEADERS) as socket:
+        worker = HandDrivenWorker(socket)
+        await worker.send(first)
+        assert await worker.closed() == 1008
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "garbage",
+        {"response_type": "no such type"},
+        {"request_id": "unknown", "response_type": "token", "text": "x"},
+        {"request_id": "unknown", "response_type": "generated_text", "text": "x"},
+        {"request_id": "unknown", "response_type": "general_error", "error": "x"},
+        {"response_type": "token", "text": 5},
+        {"response_type": "pong", "metrics": "none"},
+        [1],
+    ],
+)
+async def test_a_bad_frame_costs_no_answer(eve: ChatUser, bad: Any) -> None:
+    answer = await eve.asked()
+    async with hand_driven_worker(eve.gateway) as worker:
+        request = await worker.work()
+        await worker.send(bad)
+        await worker.say(request, "Hi")
+        await worker.finish(request, "Hi")
+        assert words(await eve.heard(answer)) == "Hi"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"response_type": "token", "text": None},
+        {"response_type": "no such type"},
+        {"response_type": "error", "error": "the engine answered 500"},
+        {"response_type": "general_error", "error": "out of memory"},
+    ],
+)
+async def test_what_is_wrong_with_one_request_does_not_touch_its_neighbour(
+    eve: ChatUser, bad: dict[str, Any]
+) -> None:
+    answers = [await eve.asked(), await eve.asked()]
+    async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+        first, second = await worker.work(), await worker.work()
+        for request in (first, second):
+            await worker.say(request, "Hi")
+        await worker.send(bad | {"request_id": first})
+        await worker.finish(second, "Hi")
+        assert (await eve.until(answers[0], "aborted_by_worker"))["content"] == "Hi"
+        assert (await eve.until(answers[1], "complete"))["content"] == "Hi"
+
+
+async def test_an_engine_error_before_the_first_word_is_tried_again(eve: ChatUser) -> None:
+    answer = await eve.asked()
+    async with hand_driven_worker(eve.gateway) as worker:
+        first = await worker.work()
+        await worker.fail(first, "the engine answered 500")
+        second = await worker.work()
+        assert first != second
+        await worker.say(first, "late")
+        await worker.finish(first, "late")
+        await worker.say(second, "Hi")
+        await worker.finish(second, "Hi")
+        assert words(await eve.heard(answer)) == "Hi"
+
+
+async def test_a_deleted_chat_leaves_its_worker_at_work(eve: ChatUser) -> None:
+    gone, kept = await eve.asked(), await eve.asked()
+    async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+        first, second = await worker.work(), await worker.work()
+        assert (await eve.call("DELETE", f"/chats/{gone['chat_id']}"))[0] == 200
+        await worker.say(first, "who listens?")
+        await worker.finish(first, "who listens?")
+        await worker.finish(second, "Hi")
+        await eve.until(kept, "complete")
+
+
+async def test_a_worker_lost_before_its_first_word_costs_nothing(eve: ChatUser) -> None:
+    answer = await eve.asked()
+    listening = asyncio.create_task(eve.heard(answer))
+    async with hand_driven_worker(eve.gateway) as worker:
+        lost = await worker.work()
+    async with hand_driven_worker(eve.gateway) as worker:
+        request = await worker.work()
+        assert request != lost
+        await worker.finish(request, "Hi")
+        assert (await listening)[-1]["message"]["id"] == answer["id"]
+
+
+async def test_a_worker_lost_amid_its_words_ends_the_answer_which_keeps_them(eve: ChatUser) -> None:
+    answer = await eve.asked()
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.say(await worker.work(), "A radix")
+        await eve.until(answer, "in_progress")
+    heard = await eve.heard(answer)
+    assert words(heard) == "A radix" and heard[-1]["error"] == "Aborted due to worker error."
+    assert heard[-1]["message"]["content"] == "A radix"
+
+
+async def test_two_jobs_of_a_dying_worker_are_both_given_to_the_next(eve: ChatUser) -> None:
+    for _ in range(3):
+        answers = [await eve.asked() for _ in range(2)]
+        async with hand_driven_worker(eve.gateway, at_once=3) as worker:
+            await worker.work()
+            await worker.work()
+        async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+            for _ in answers:
+                await worker.finish(await worker.work(), "Hi")
+            for answer in answers:
+                await eve.until(answer, "complete")
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(150, marks=pytest.mark.slow)])
+async def test_no_job_is_lost_that_is_asked_for_as_its_worker_leaves(eve: ChatUser, times: int) -> None:
+    for _ in range(times):
+        async with hand_driven_worker(eve.gateway, at_once=2) as leaving:
+            asking = asyncio.create_task(eve.asked())
+            await leaving.socket.close()
+            answer = await asking
+        async with hand_driven_worker(eve.gateway) as worker:
+            await worker.finish(await worker.work(), "Hi")
+            await eve.until(answer, "complete")
+
+
+async def test_a_worker_is_given_no_more_than_it_asked_for(eve: ChatUser) -> None:
+    for _ in range(3):
+        await eve.asked()
+    async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+        first = await worker.work()
+        await worker.work()
+        _, (session,) = await _sessions(eve.gateway)
+        assert session["requests_in_flight"] == 2
+        await worker.finish(first, "Hi")
+        await worker.work()
+
+
+async def test_a_stopped_answer_is_told_only_to_workers_that_know_the_word(eve: ChatUser) -> None:
+    answer = await eve.asked()
+    async with hand_driven_worker(eve.gateway, extensions=["cancel"]) as worker:
+        assert (await worker.frame())["extensions"] == ["cancel"]
+        request = await worker.work()
+        room = _room(eve.gateway)
+        await room.answers.cancel("eve", answer["id"])
+        told = await worker.frame()
+        assert (told["request_type"], told["request_id"]) == ("cancel", request)
+        await eve.asked()
+        await worker.work()
+    async with hand_driven_worker(eve.gateway) as old:
+        request = await old.work()
+        again = await eve.asked()
+        await room.answers.cancel("eve", (await _in_progress(room))[0])
+        await old.finish(request, "too late")
+        assert (await old.frame())["request_type"] == "work"
+        assert (await eve.now(again))["state"] == "in_progress"
+
+
+async def _in_progress(room: ChatRoom) -> list[str]:
+    return [held.job.message_id for held in room.answers._held.values()]
+
+
+async def test_a_silent_worker_is_pinged_and_its_metrics_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(chat=CHAT | {"workers": {"ping_s": 0.05}}) as gateway:
+        async with hand_driven_worker(gateway) as worker:
+            ping = await worker.socket.receive_json()
+            assert ping["request_type"] == "ping"
+            metrics = {"created_at": "2026-01-01T00:00:00", "cpu_usage": 1.5, "gpus": None}
+            await worker.send({"request_id": ping["id"], "response_type": "pong", "metrics": metrics})
+            await worker.socket.receive_json()
+            status, (session,) = await _sessions(gateway)
+            assert status == 200 and session["metrics"]["cpu_usage"] == 1.5
+            assert session["worker_info"]["config"] == worker_info()["config"]
+            async with gateway.client.get(f"{gateway.url}/metrics", headers=PROMETHEUS) as response:
+                assert 'inference_active_workers{model="m"} 1.0' in await response.text()
+        async with asyncio.timeout(10):
+            while (await _sessions(gateway))[1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_is_not_heard_of_any_more_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    patience = {"ping_s": 0.05, "inactivity_timeout_s": 0.3}
+    async with running_gateway(chat=CHAT | {"workers": patience}) as gateway:
+        eve = await login(gateway, "eve")
+        answer = await eve.asked()
+        async with hand_driven_worker(gateway) as silent:
+            await silent.work()
+            assert await silent.closed() == 1008
+            await eve.until(answer, "pending")
+
+
+def _room(gateway: RunningGateway) -> ChatRoom:
+    chats = gateway.gateway.chats
+    assert chats is not None and chats.room is not None
+    return chats.room
+
+
+async def _sessions(gateway: RunningGateway) -> tuple[int, list[dict[str, Any]]]:
+    headers = {"Authorization": f"Bearer {_room(gateway).secrets.root_token}"}
+    status, sessions = await gateway.get("/workers/sessions", headers=headers)
+    return status, sessions
+
+
+async def test_the_overviews_road_is_spoken_too(eve: ChatUser) -> None:
+    url = f"{eve.gateway.url}/work?api_key={KEY}&protocol_version=v2"
+    answer = await eve.asked()
+    async with eve.gateway.client.ws_connect(url) as socket:
+        worker = HandDrivenWorker(socket)
+        await worker.send({"config": {"model_config_name": "m", "max_parallel_requests": 1}, "hardware": {}})
+        registered = await worker.frame()
+        assert registered["registered"] and registered["compat_hash"] == "m-2048-1024-f"
+        work = await worker.frame()
+        assert work["type"] == "WorkRequest" and work["parameters"]["model_config_name"] == "m"
+        await worker.send({"type": "HeartbeatRequest", "metrics": {"memory_used": 5}})
+        assert (await worker.frame())["type"] == "HeartbeatResponse"
+        for token in ("Hi", " you"):
+            await worker.send({"request_id": work["id"], "token": token, "is_end": False, "error": None})
+        await worker.send({"request_id": work["id"], "token": "", "is_end": True})
+        heard = await eve.heard(answer)
+        assert words(heard) == heard[-1]["message"]["content"] == "Hi you"
+        other = await eve.asked()
+        work = await worker.frame()
+        await worker.send({"request_id": work["id"], "token": "Hi", "is_end": False})
+        await worker.send({"request_id": work["id"], "token": "", "is_end": True, "error": "no memory"})
+        assert (await eve.heard(other))[-1]["error"] == "no memory"
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        (f"api_key={KEY}", "upgrade_protocol"),
+        ("api_key=no&protocol_version=v2", "wrong_api_key"),
+        ("protocol_version=v2", "wrong_api_key"),
+    ],
+)
+async def test_the_overviews_road_refuses_in_its_own_words(eve: ChatUser, query: str, error: str) -> None:
+    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/work?{query}") as socket:
+        refusal = await socket.receive_json()
+        assert refusal["registered"] is False and refusal["error"] == error
+        assert await HandDrivenWorker(socket).closed() in (4401, 4426)
+
+
+async def test_a_websocket_where_none_is_spoken_is_refused(eve: ChatUser) -> None:
+    for path in ("/v1/chat/completions", "/workers/sessions", "/chats"):
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await eve.gateway.client.ws_connect(eve.gateway.url + path, headers=HEADERS)
+    assert await eve.gateway.get("/auth/providers") == (200, ["debug"])
