@@ -38,6 +38,7 @@ _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "TRUSTED_CLIENT_KEYS": (("chat", "trusted_client_keys"), _keys),
     "RATE_LIMIT_MESSAGES_USER_TIMES": (("chat", "limits", "messages_per_user"), int),
     "RATE_LIMIT_MESSAGES_USER_SECONDS": (("chat", "limits", "per_s"), float),
+    "WORKER_INACTIVITY_TIMEOUT": (("chat", "workers", "inactivity_timeout_s"), float),
 }
 
 
