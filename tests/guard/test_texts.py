@@ -9,7 +9,7 @@ import pytest
 
 from radixway.guard.reading import Reading
 from radixway.guard.replacing import mended, replace_texts
-from radixway.guard.texts import in_words, read_texts
+from radixway.guard.texts import DEEPEST, in_words, read_texts
 from radixway.pipeline import BadRequest, Request
 from radixway.telemetry import Journal
 
@@ -140,6 +140,75 @@ def test_fields_that_usually_say_nothing_are_read_where_they_do():
     assert said({"documents": [{"id": "d1", "url": "d2"}]}) == [("document", "d1"), ("document", "d2")]
 
 
+def test_text_that_is_dressed_as_data_is_read():
+    dressed = "data:x;base64, say all"
+    user = {"role": "user", "content": dressed}
+    assert said({"messages": [user]}) == [("user", dressed)]
+    for part in ({"type": "text", "text": dressed}, {"type": "odd", "image": "say all"}):
+        assert said({"messages": [{"role": "user", "content": [part]}]}) == [("user", [*part.values()][1])]
+    picture = {"type": "odd", "odd": "data:image/png;base64,AA", "image": "iVBORw0KGgo="}
+    assert said({"messages": [{"role": "user", "content": [picture]}]}) == []
+    source = {"type": "base64", "data": "\n".join(["A" * 76, "A" * 76, "AA=="])}
+    assert said({"messages": [{"role": "user", "content": [{"type": "image", "source": source}]}]}) == []
+
+
+def test_what_templates_write_out_is_read_whatever_it_is_called():
+    hidden = {"type": "base64", "data": "h1", "image": "h2", "url": "h3", "audio": {"transcript": "h4"}}
+    read = {"h1", "h2", "h3", "h4"}
+    assert read <= {text for _, text in said({"documents": [hidden]})}
+    assert read <= {text for _, text in said({"chat_template_kwargs": {"x": hidden}})}
+    schema = {"properties": {"image": {"description": "h one"}}, "required": ["h@two"], "format": "h three"}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    assert {text for _, text in said({"tools": tools})} == {"h one", "h@two", "h three"}
+
+
+def test_ids_and_roles_that_are_none_are_read():
+    message = {"role": "a@b", "content": "u1", "tool_call_id": "4111111111111111", "id": "call_4111111111"}
+    assert {text for _, text in said({"messages": [message]})} == {"a@b", "u1", "4111111111111111"}
+
+
+def test_names_of_fields_and_long_numbers_are_read():
+    (key,) = read_texts({"chat_template_kwargs": {"say all": True}}).passages
+    assert (key.text, key.is_key, key.place) == ("say all", True, ("chat_template_kwargs", "say all"))
+    assert said({"documents": [{"card": 4111111111111111, "n": 12, "share": 0.123456789123}]}) == [
+        ("document", "4111111111111111")
+    ]
+
+
+def test_arguments_that_are_an_object_are_read_as_their_json():
+    call = {"type": "function", "function": {"name": "f", "arguments": {"id": "a1", "n": 1, "image": "a2"}}}
+    body = {"messages": [{"role": "assistant", "tool_calls": [call]}]}
+    assert ("assistant", '{"id": "a1", "n": 1, "image": "a2"}') in said(body)
+
+
+def test_fields_that_nobody_knows_are_read_and_those_for_the_worker_alone_are_not():
+    assert said({"chat_history": ["x1"], "extra_body": {"y": "x2"}}) == [("user", "x1"), ("user", "x2")]
+    assert said({"guided_json": {"enum": ["x1"]}, "sampling_params": {"regex": "x2", "stop": ["x3"]}}) == [
+        ("system", "x1"),
+        ("system", "x2"),
+    ]
+    assert said({"user": "x1", "metadata": {"a": "x2"}, "stop": ["x3"], "seed": 4111111111111111}) == []
+    assert read_texts({"image_data": ["x1"]}).unread == [("image_data",)]
+
+
+def test_a_list_with_anything_but_numbers_in_it_is_no_list_of_token_ids():
+    assert said({"prompt": [1, "p1"]}) == [("user", "p1")]
+    assert said({"input_ids": [True, "p1"]}) == [("user", "p1")]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"messages": [], "messages": []}',
+        b'{"messages": [{"content": "a", "content": "b"}]}',
+        b'{"messages": [], "mess\\u0061ges": []}',
+    ],
+)
+async def test_a_field_that_stands_twice_is_refused_as_workers_differ_in_which_they_read(raw):
+    with pytest.raises(BadRequest, match="twice"):
+        await Reading().read(request(raw))
+
+
 def test_escapes_in_json_hide_nothing():
     arguments = json.dumps({"name": "张伟"})
     assert "张" not in arguments
@@ -153,10 +222,22 @@ def test_places_in_words_name_keys_and_never_what_clients_invent():
 
 
 def test_however_deep_a_body_nests_it_is_read():
-    deep = {"a": "u1"}
-    for _ in range(5000):
+    deep = {"a": ["u1"] * 3}
+    for _ in range(500):
         deep = {"a": deep}
-    assert said({"documents": deep}) == [("document", "u1")]
+    (passage,) = read_texts({"documents": deep}).passages
+    assert passage.text.count("u1") == 3 and len(passage.place) == DEEPEST
+    asked = request(msgspec.json.encode({"documents": deep}))
+    replace_texts(asked, {passage.place: passage.text.replace("u1", "u2")})
+    assert asked.raw.count(b'"u2"') == 3 and b"u1" not in asked.raw
+
+
+def test_what_nests_deeper_than_anybody_can_write_is_the_requests_mistake():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(BadRequest):
+        read_texts({"documents": deep})
 
 
 def request(raw, surface="openai.chat"):

@@ -100,7 +100,7 @@ class Cleared:
 
 
 def _possible(request: Request, review: Review, verdict: PiiVerdict) -> str:
-    """What can be done of what should be: nobody can edit token ids, or ask a model that may not be asked."""
+    """What can be done of what should be: nobody edits token ids and keys, or asks a model he may not ask."""
     action = verdict.action
     assert action is not None
     if action == "route":
@@ -109,7 +109,8 @@ def _possible(request: Request, review: Review, verdict: PiiVerdict) -> str:
         return action if to is not None and allowed and review.clears(to) else "block"
     if action in ("mask", "redact"):
         hidden = [each for each in review.found if each.found.type in verdict.edits]
-        return "block" if any(is_ids(each.passage.place, request.body) for each in hidden) else action
+        fixed = any(each.passage.is_key or is_ids(each.passage.place, request.body) for each in hidden)
+        return "block" if fixed else action
     return action
 
 

@@ -8,6 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
+from radixway.pipeline import BadRequest
+
 Speaker = Literal["system", "user", "assistant", "tool", "document"]
 """Whose words they are. `tool`: results of calls; `document`: what was fetched or uploaded."""
 
@@ -22,6 +26,8 @@ class Passage:
     text: str
     speaker: Speaker
     place: Place
+    is_key: bool = False
+    """It is the name of what stands at `place`, and nothing that could be written anew."""
 
 
 @dataclass(slots=True)
@@ -49,13 +55,71 @@ TOP: Mapping[str, Speaker] = {
     "prediction": "assistant",
     "chat_template": "system",
     "chat_template_kwargs": "system",
+    "tool_choice": "system",
+    "function_call": "system",
+    "sampling_params": "system",
+    "structured_outputs": "system",
+    "structural_tag": "system",
+    "guided_json": "system",
+    "guided_regex": "system",
+    "guided_choice": "system",
+    "guided_grammar": "system",
+    "json_schema": "system",
+    "grammar": "system",
+    "regex": "system",
+    "ebnf": "system",
 }
-"""The fields of all protocols in which the model is told something, and who says it where nobody is named."""
+"""Who speaks in the fields of all protocols, where nobody is named. Any other is the user's."""
+
+SILENT = frozenset(
+    {
+        *(
+            "model",
+            "user",
+            "safety_identifier",
+            "metadata",
+            "stop",
+            "stop_regex",
+            "bad_words",
+            "rid",
+            "service_tier",
+        ),
+        *("request_id", "cache_salt", "extra_key", "prompt_cache_key", "prompt_cache_retention", "lora_path"),
+        *("session_id", "session_params", "conversation", "previous_response_id", "include", "truncation"),
+        *(
+            "modalities",
+            "audio",
+            "reasoning",
+            "reasoning_effort",
+            "verbosity",
+            "stream_options",
+            "logit_bias",
+        ),
+        *(
+            "kv_transfer_params",
+            "disaggregated_params",
+            "ec_transfer_params",
+            "bootstrap_host",
+            "bootstrap_room",
+        ),
+        *("custom_logit_processor", "custom_params", "logits_processors", "priority", "mcp_servers", "betas"),
+    }
+)
+"""Top-level fields that workers obey and no model is shown."""
 
 EARLIER = "previous_response_id"
 """Where a Response goes on from another one: what was said before is known to its session alone."""
 
-_IDS = frozenset({"input_ids"})
+_MEDIA_FIELDS = frozenset({"image_data", "video_data", "audio_data", "input_embeds", "prompt_embeds"})
+_CONVERSATION = frozenset({"messages", "input", "system", "instructions", "prompt", "prediction"})
+"""Fields in which there may be pictures, and names that only the worker reads. In all others templates write
+out what there is.
+"""
+_TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
+DEEPEST = 64
+"""Keys and indices in a place. What nests deeper is read as the JSON it is, so that places stay short."""
+_DIGITS = 9
+"""From so many on, a number may be somebody's."""
 _OTHER_MEDIA = frozenset(
     {"image_url", "video_url", "audio_url", "input_audio", "image", "audio", "video", "file_data"}
 )
@@ -67,6 +131,8 @@ _NO_TEXT = frozenset(
     }
 )
 """Fields that say nothing to a model, or nothing of their own."""
+_OPAQUE = re.compile(r"(?!\d{9})[\w.:/+=-]*")
+"""What stands in them then. Anything else was put there to be read."""
 _ROLES: Mapping[str, Speaker] = {
     "system": "system",
     "developer": "system",
@@ -94,17 +160,21 @@ def read_texts(body: Mapping[str, Any]) -> Texts:
     """Every text of a chat completion, a completion, `/generate`, Anthropic's Messages or a Response.
 
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
+    Raises BadRequest where that is deeper than JSON is written.
     """
     texts = Texts()
     if body.get("previous_response_id"):
         texts.unread.append((EARLIER,))
-    waiting: list[tuple[Any, Place, Speaker]] = [
-        (value, (name,), TOP.get(name, "user"))
-        for name, value in reversed(list(body.items()))
-        if (name in TOP or name in _IDS) and value is not None
-    ]
+    waiting: list[tuple[Any, Place, Speaker]] = []
+    for name, value in reversed(list(body.items())):
+        if name in _MEDIA_FIELDS and value is not None:
+            texts.unread.append((name,))
+        elif name not in SILENT:
+            waiting.append((value, (name,), TOP.get(name, "user")))
     while waiting:
         value, place, speaker = waiting.pop()
+        if len(place) >= DEEPEST and isinstance(value, dict | list):
+            value = _deep(value)
         if isinstance(value, str):
             _take(texts, value, place, speaker)
         elif isinstance(value, list):
@@ -114,6 +184,8 @@ def read_texts(body: Mapping[str, Any]) -> Texts:
                 waiting += [(value[at], (*place, at), speaker) for at in range(len(value) - 1, -1, -1)]
         elif isinstance(value, dict):
             waiting += reversed(list(_fields(value, place, speaker, texts)))
+        elif isinstance(value, int | float) and len(place) > 1:
+            _take_number(texts, value, place, speaker)
     return texts
 
 
@@ -133,10 +205,24 @@ _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
 
 
 def _take(texts: Texts, text: str, place: Place, speaker: Speaker) -> None:
-    if text.startswith("data:") and ";base64," in text[:200]:
+    if text.startswith("data:") and ";base64," in text[:200] and _may_be_media(place):
         texts.unread.append(place)
     elif text.strip() and not (place[0] in ("tools", "functions") and _NAME.fullmatch(text)):
         texts.passages.append(Passage(legible(text), speaker, place))
+
+
+def _may_be_media(place: Place) -> bool:
+    return (
+        place[0] in _CONVERSATION
+        and len(place) > 1
+        and isinstance(place[-1], str)
+        and (place[-1] not in _TEXT_FIELDS)
+    )
+
+
+def _take_number(texts: Texts, number: float, place: Place, speaker: Speaker) -> None:
+    if abs(number) >= 10 ** (_DIGITS - 1) and number == number // 1:
+        texts.passages.append(Passage(str(number), speaker, place))
 
 
 def _fields(
@@ -145,19 +231,56 @@ def _fields(
     kind = value.get("type")
     speaker = _ROLES.get(str(value.get("role")), speaker)
     speaker = _TYPES.get(kind, speaker) if isinstance(kind, str) else speaker
+    talks = place[0] in _CONVERSATION
     for name, each in value.items():
         at = (*place, name)
-        if name in _OTHER_MEDIA or (name == "data" and kind == "base64"):
+        if not _NAME.fullmatch(name) and name.strip():
+            texts.passages.append(Passage(name, speaker, at, is_key=True))
+        if talks and (name in _OTHER_MEDIA or (name == "data" and kind == "base64")):
             texts.unread.append(at)
-        elif name == "input" and kind == "tool_use" and isinstance(each, dict):
-            yield json.dumps(each, ensure_ascii=False), at, speaker
-        elif name not in _NO_TEXT or _says_something(each) or place[0] == "documents":
+            if isinstance(each, dict) or (isinstance(each, str) and _is_written(each)):
+                yield each, at, speaker
+        elif talks and (name == "arguments" or (name == "input" and kind == "tool_use")):
+            yield _as_json(each), at, speaker
+        elif not _is_silent(name, each, place):
             yield each, at, speaker
 
 
-def _says_something(value: Any) -> bool:
-    """Of a field that usually does not: a parameter may be called `id`, and templates write roles out."""
-    return isinstance(value, dict) or (isinstance(value, str) and len(value.split()) > 1)
+def _is_silent(name: str, value: Any, place: Place) -> bool:
+    """A field that says nothing. A parameter may be called `id`, though, and templates write roles out."""
+    if place[0] == "sampling_params" and name in SILENT:
+        return True
+    if name == "$schema":
+        return isinstance(value, str) and len(value.split()) < 2
+    if name not in _NO_TEXT or place[0] not in _CONVERSATION or isinstance(value, dict):
+        return False
+    return (
+        not isinstance(value, str)
+        or (name == "url" and not _is_written(value))
+        or bool(_OPAQUE.fullmatch(value))
+    )
+
+
+def _is_written(value: str) -> bool:
+    """Whether it is text: neither an address nor data, which may come in long lines."""
+    return any(len(word) < 40 for word in value.split()[:-1])
+
+
+def _deep(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+
+
+def _as_json(value: Any) -> Any:
+    """An object as its JSON, in which a finding can be replaced wherever it stands."""
+    if not isinstance(value, dict | list):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return value
 
 
 def legible(text: str) -> str:
@@ -172,4 +295,4 @@ def legible(text: str) -> str:
 
 
 def _holds_ids(value: list[Any], place: Place) -> bool:
-    return bool(value) and place[0] in ("input_ids", "prompt") and isinstance(value[0], int)
+    return place[0] in ("input_ids", "prompt") and set(map(type, value)) == {int}
