@@ -153,9 +153,10 @@ class Judging:
             return
         try:
             judged = await review.attacks()
-        except Failed:
+        except Failed as failed:
             self._fail(request, review, "jailbreak", stops=rules.on_error == "block")
-            return
+            request.uncacheable = UNREAD
+            judged = failed.judged
         most = worst(judged, rules)
         if most is None:
             return

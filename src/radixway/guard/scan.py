@@ -38,10 +38,12 @@ _KNOWN = 65_536
 class Failed(Exception):
     """A guard could not read all texts."""
 
-    def __init__(self, guard: str, found: Sequence[Located] = ()) -> None:
+    def __init__(self, guard: str) -> None:
         super().__init__(guard)
-        self.found = list(found)
+        self.found: list[Located] = []
         """What has a form is found all the same."""
+        self.judged: list[Judged] = []
+        """What is said in known words is judged all the same."""
 
 
 class Scan:
@@ -72,15 +74,25 @@ class Scan:
         except Failed as failed:
             from radixway.guard.pii.recognisers import find_structured
 
-            for passage in passages:
-                known = self._personal.get(passage.text)
-                found = await asyncio.to_thread(find_structured, passage.text) if known is None else known
-                failed.found += (Located(passage, each) for each in found)
+            known = {each.text: self._personal.get(each.text) for each in passages}
+            unread = [text for text, found in known.items() if found is None]
+            read = await asyncio.to_thread(lambda: [find_structured(text) for text in unread])
+            all_found = known | dict(zip(unread, read, strict=True))
+            failed.found = [
+                Located(passage, each) for passage in passages for each in all_found[passage.text] or ()
+            ]
             raise
 
     async def attacks(self, passages: Sequence[Passage]) -> list[Judged]:
         """Every passage, judged. Raises Failed."""
-        return await self._timed("jailbreak", self._judge(passages))
+        try:
+            return await self._timed("jailbreak", self._judge(passages))
+        except Failed as failed:
+            from radixway.guard.jailbreak import judge_by_wordings
+
+            found = await asyncio.to_thread(judge_by_wordings, passages)
+            failed.judged = [Judged(*each) for each in zip(passages, found, strict=True)]
+            raise
 
     async def _find(self, passages: Sequence[Passage]) -> list[Located]:
         found: list[Located] = []

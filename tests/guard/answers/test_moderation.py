@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
+from aiohttp import StreamReader
 from pydantic import ValidationError
 
 from guarded_answers import (
@@ -103,6 +105,68 @@ async def test_a_service_that_fails_lets_answers_pass_or_ends_them(on_error, fin
         assert choice["message"]["content"] == (text if on_error == "allow" else "")
         assert KEY not in caplog.text
         assert "private" not in caplog.text
+
+
+async def test_a_verdict_in_several_pieces_is_heard_to_its_end():
+    async def slowly(exchange):
+        await exchange.begin_stream()
+        for at, piece in enumerate(pieces):
+            await exchange.chunk(piece)
+            if at < len(pieces) - 1:
+                await heard[at].wait()
+        await exchange.end_stream()
+
+    verdict = {"flagged": True, "categories": {"hate": True}, "category_scores": {"hate": 0.9}}
+    raw = json.dumps({"results": [verdict]}).encode()
+    pieces = [raw[:20], raw[20:]]
+    heard = [asyncio.Event()]
+    real = StreamReader.feed_data
+
+    def fed(self, data, *more):
+        result = real(self, data, *more)
+        heard[0].set()  # the first piece is there, and nothing more
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamReader, "feed_data", fed)
+        async with scripted_worker(slowly) as judge:
+            guard = guard_of(section_of(judge.url, on_error="allow"))
+            body = json.loads(await guarded_body(guard, request_of(), chat_body("Something is said.")))
+            assert body["choices"][0]["finish_reason"] == "content_filter"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b'{"results": []}',
+        b'{"results": [{"flagged": true, "categories": {"a": true}, "category_scores": {"a": NaN}}]}',
+        b'{"results": [{"flagged": true, "categories": {}, "category_scores": {"a": 1' + b"0" * 400 + b"}}]}",
+        b'{"results": "' + b"x" * 2**21 + b'"}',
+        b"[" * 100_000,
+    ],
+)
+async def test_a_service_that_says_nothing_that_means_anything_has_failed(lie):
+    async def reply(exchange):
+        await exchange.reply(200, lie)
+
+    async with scripted_worker(reply) as judge:
+        guard = guard_of(section_of(judge.url, on_error="block"))
+        body = json.loads(await guarded_body(guard, request_of(), chat_body("Something is said.")))
+        assert body["choices"][0]["message"]["content"] == ""
+
+
+async def test_what_a_service_says_in_place_of_a_category_is_not_quoted():
+    async def quote(exchange):
+        said = exchange.json()["input"]
+        result = {"flagged": True, "categories": {said: True}, "category_scores": {said: 0.9}}
+        await exchange.reply(200, json.dumps({"results": [result]}).encode())
+
+    async with scripted_worker(quote) as judge:
+        recorder = Recorded()
+        await guarded_body(
+            guard_of(section_of(judge.url), recorder=recorder), request_of(), chat_body("Ah so.")
+        )
+        assert [found.type for found in recorder.incidents[0].findings] == ["other"]
 
 
 async def test_a_key_may_lie_in_a_file(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from radixway.config import ConfigError
@@ -15,11 +17,12 @@ from radixway.guard.incident import Finding
 from radixway.pipeline import GuardUnavailable
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from aiohttp import ClientSession, StreamReader
 
 _CONTEXT = 1000
 """Characters of what was said before that the service sees too."""
 _MOST_REPLY_BYTES = 2**20
+_CATEGORY = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{0,63}")
 
 
 class Moderator:
@@ -50,8 +53,8 @@ class Moderator:
             ) as reply:
                 if reply.status != 200:
                     raise GuardUnavailable(f"the moderation service answered with status {reply.status}")
-                said = json.loads(await reply.content.read(_MOST_REPLY_BYTES))
-        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+                said = json.loads(await _whole(reply.content))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
             raise GuardUnavailable(f"the moderation service: {type(error).__name__}") from None
         return self._found(said)
 
@@ -64,8 +67,10 @@ class Moderator:
     def _found(self, said: Any) -> dict[str, float]:
         try:
             found: dict[str, float] = {}
-            for result in said["results"]:
-                scores = {str(name): float(score) for name, score in result["category_scores"].items()}
+            for result in [said["results"][0], *said["results"][1:]]:
+                scores = {
+                    self._named(name): _score(score) for name, score in result["category_scores"].items()
+                }
                 if self.section.categories:
                     over = [
                         name
@@ -73,13 +78,18 @@ class Moderator:
                         if scores.get(name, 0) >= least
                     ]
                 elif result["flagged"]:
-                    over = [name for name, is_so in result["categories"].items() if is_so] or ["flagged"]
+                    flagged = [self._named(name) for name, is_so in result["categories"].items() if is_so]
+                    over = flagged or ["flagged"]
                 else:
                     over = []
                 found |= {name: max(scores.get(name, 1.0), found.get(name, 0.0)) for name in over}
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise GuardUnavailable("the moderation service's answer cannot be understood") from None
         return found
+
+    def _named(self, name: str) -> str:
+        """A category as journals may name it: a service that says text in place of names is not quoted."""
+        return name if name in self.section.categories or _CATEGORY.fullmatch(name) else "other"
 
 
 class Batches:
@@ -170,6 +180,24 @@ class Batches:
             length -= len(told)
             taken.append(piece)
         return taken
+
+
+async def _whole(content: StreamReader) -> bytes:
+    """All of a reply, in however many pieces it comes. Raises ValueError for one that is too long."""
+    said = b""
+    async for piece in content.iter_any():
+        said += piece
+        if len(said) > _MOST_REPLY_BYTES:
+            raise ValueError("the reply is too long")
+    return said
+
+
+def _score(said: float) -> float:
+    """Raises ValueError for what is none."""
+    score = float(said)
+    if not isfinite(score):
+        raise ValueError("a score that is no number")
+    return score
 
 
 def _key_of(section: ModerationSection) -> str | None:

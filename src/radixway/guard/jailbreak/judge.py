@@ -21,6 +21,7 @@ NOTHING = Attack(0.0, {})
 THRESHOLD = 0.7
 """The published one."""
 
+_JUDGED: frozenset[Speaker] = frozenset({"user", "tool", "document"})
 _MOST_VIEWS_READ = 2
 _LONGEST_VIEW_READ = 4096
 _SHORTEST_VIEW_READ = 12
@@ -83,7 +84,7 @@ class ShippedJudge:
         return await self._judge(passage.text, data=passage.speaker in ("tool", "document"))
 
     def _is_judged(self, speaker: Speaker) -> bool:
-        return speaker in ("user", "tool", "document") or (speaker == "system" and self._judges_system)
+        return speaker in _JUDGED or (speaker == "system" and self._judges_system)
 
     async def _judge(self, text: str, *, data: bool) -> Attack:
         if not text.strip():
@@ -124,6 +125,22 @@ class ShippedJudge:
         if found.risk < self.threshold and max(each.risk for each in alone) >= _SUSPICIOUS:
             readings = await self._read(joined, found)
         return _attack(found, readings)
+
+
+def judge_by_wordings(passages: Sequence[Passage]) -> list[Attack]:
+    """What is known of passages without an encoder, in their order. Takes time linear in them."""
+    judged = [
+        _attack(find(each.text, data=each.speaker != "user"), [])
+        if each.speaker in _JUDGED and each.text.strip()
+        else NOTHING
+        for each in passages
+    ]
+    turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
+    if len(turns) > 1:
+        texts = [passages[index].text for index in turns]
+        together = _attack(find_build_up(last_turns(texts), texts), [])
+        judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda each: each.risk)
+    return judged
 
 
 def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:
