@@ -176,6 +176,61 @@ async def test_who_wants_no_interruption_is_refused_while_busy(eve: Chatter, mod
     assert len(whole["messages"]) == 2  # the refused question is not half there
 
 
+async def test_chats_are_tagged_archived_and_found(eve: Chatter) -> None:
+    chat = await eve.chat(title="Trees", tags=["work", "a b"])
+    other = await eve.chat()
+    turn = await eve.ask(chat, "什么是基数树？")
+    assert (await eve.call("GET", "/tags"))[1] == [{"tag": "a b", "chats": 1}, {"tag": "work", "chats": 1}]
+    _, found = await eve.call("GET", "/search?q=基数")
+    assert [hit["message"]["id"] for hit in found["hits"]] == [turn["message"]["id"]]
+    assert (found["hits"][0]["chat_title"], found["hits"][0]["snippet"]) == ("Trees", "什么是基数树？")
+    _, changed = await eve.call("PATCH", chat, {"archived": True})
+    assert changed["archived"] and changed["tags"] == ["a b", "work"]
+
+    async def listed(query: str) -> list[str]:
+        _, page = await eve.call("GET", query)
+        return [f"/{each['id']}" for each in page["chats"]]
+
+    assert await listed("") == [other]
+    assert await listed("?archived=true") == await listed("?archived=true&tag=work") == [chat]
+    assert await listed("?archived=true&tag=play") == []
+
+
+async def test_a_link_opens_a_thread_to_strangers(eve: Chatter) -> None:
+    chat = await eve.chat()
+    turn = await eve.ask(chat, "hello")
+    body = {"message_id": turn["answer"]["id"], "expires_in_s": 60}
+    status, share = await eve.call("POST", f"{chat}/shares", body)
+    assert status == 201
+    stranger = Chatter(eve.gateway, "no token of ours")
+    status, thread = await stranger.call("GET", f"/{share['path']}")
+    assert status == 200
+    assert [each["content"] for each in thread["messages"]] == ["hello", "answer 1 "]
+    assert set(thread["messages"][0]) == {"role", "content", "created_at", "model"}
+    [listed] = (await eve.call("GET", f"{chat}/shares"))[1]
+    assert "token" not in listed and listed["id"] == share["id"]
+    assert (await eve.call("DELETE", f"{chat}/shares/{share['id']}"))[0] == 204
+    assert (await stranger.call("GET", f"/{share['path']}"))[0] == 404
+
+
+async def test_chats_move_to_another_user(eve: Chatter) -> None:
+    chat = await eve.chat(title="Trees", tags=["work"])
+    await eve.ask(chat, "hello")
+    status, lines = await eve.call("GET", "/export")
+    assert status == 200
+    assert lines == (await eve.call("GET", f"{chat}/export"))[1]
+    adam = await login(eve.gateway, "adam")
+    status, taken = await adam.call("POST", "/import", lines.encode())
+    assert status == 201
+    _, copy = await adam.call("GET", f"/{taken['chats'][0]}")
+    assert (copy["title"], copy["tags"]) == ("Trees", ["work"])
+    assert [each["content"] for each in copy["messages"]] == ["hello", "answer 1 "]
+    turn = await adam.ask(f"/{copy['id']}", "more", model="m")
+    assert turn["message"]["parent_id"] == copy["messages"][-1]["id"]
+    status, told = await adam.call("POST", "/import", b"{}")
+    assert status == 422 and told["detail"][0]["loc"] == ["body", "line 1"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "field"),
     [
@@ -205,6 +260,8 @@ async def test_what_is_anothers_is_not_found(eve: Chatter) -> None:
         ("PATCH", chat, {"title": "mine"}),
         ("DELETE", chat, None),
         ("GET", f"{chat}/thread", None),
+        ("GET", f"{chat}/shares", None),
+        ("POST", f"{chat}/shares", {}),
         ("POST", f"{chat}/messages", {"content": "x"}),
         ("GET", path, None),
         ("GET", f"{path}/events", None),

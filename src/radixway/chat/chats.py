@@ -13,7 +13,7 @@ from radixway.chat.errors import NotFound
 from radixway.chat.ids import new_id
 from radixway.chat.messages import own_chat
 from radixway.chat.records import Chat
-from radixway.chat.schema import chats
+from radixway.chat.schema import chat_tags, chats
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,18 @@ class Chats:
         after: str | None = None,
         before: str | None = None,
         hidden: bool = False,
+        archived: bool | None = None,
+        tag: str | None = None,
     ) -> Page:
-        """Those older than `after`, or newer than `before`, or the newest. `hidden`: these too."""
+        """Those older than `after`, or newer than `before`, or the newest. `hidden`: these too.
+
+        `archived`: those alone that are, or are not; None: both. `tag`: those alone that have it.
+        """
         wanted = select(chats).where(chats.c.user_id == user_id)
+        if archived is not None:
+            wanted = wanted.where(chats.c.archived.is_(archived))
+        if tag is not None:
+            wanted = wanted.join(chat_tags).where(chat_tags.c.tag == tag)
         if not hidden:
             wanted = wanted.where(chats.c.hidden.is_(False))
         if before is not None:

@@ -19,11 +19,15 @@ from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
+from radixway.chat.portable import Imports
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.rates import Rate
+from radixway.chat.search import Search
 from radixway.chat.secrets import Secrets, read_or_make
+from radixway.chat.shares import Shares
 from radixway.chat.standings import Standings
+from radixway.chat.tags import Tags
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
@@ -89,6 +93,12 @@ class ChatRoom:
         known += published()[0] if config.published_models else ()
         self.models = ModelConfigs(known, served)
         self.turns = Turns(self.database, self.messages, self.answers, self.models, waits_s=config.waits_s)
+        self.imports = Imports(
+            self.database, Limits(messages=limits.messages_per_chat, characters=limits.message_characters)
+        )
+        self.tags = Tags(self.database)
+        self.search = Search(self.database)
+        self.shares = Shares(self.database, self.messages, clock)
         self._served = served
         self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once)
         self.sessions = Sessions(self.database, clock, self.answers, lease_s=config.lease_s)

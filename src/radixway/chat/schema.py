@@ -94,6 +94,26 @@ messages = Table(
     UniqueConstraint("chat_id", "idempotency_key"),
 )
 
+chat_tags = Table(
+    "chat_tags",
+    metadata,
+    Column("chat_id", ForeignKey("chats.id", ondelete="CASCADE"), primary_key=True),
+    Column("tag", Text, primary_key=True),
+)
+
+shares = Table(
+    "shares",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column("chat_id", ForeignKey("chats.id", ondelete="CASCADE"), nullable=False),
+    Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), nullable=False),
+    Column("title", Text),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Index("ix_shares_of_chat", "chat_id"),
+)
+
 jobs = Table(
     "jobs",
     metadata,

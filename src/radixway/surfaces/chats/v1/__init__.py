@@ -4,13 +4,19 @@ from fastapi import APIRouter
 
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.v1.chats import chat_routes
+from radixway.surfaces.chats.v1.finding import finding_routes
 from radixway.surfaces.chats.v1.messages import message_routes
+from radixway.surfaces.chats.v1.moving import moving_routes
+from radixway.surfaces.chats.v1.sharing import sharing_routes
 from radixway.surfaces.chats.who import Who
 
 
 def v1_routes(room: ChatRoom, who: Who) -> APIRouter:
-    """All of them."""
+    """All of them; those with names of their own before those in whose place a chat's id stands."""
     router = APIRouter()
+    router.include_router(finding_routes(room, who))
+    router.include_router(moving_routes(room, who))
+    router.include_router(sharing_routes(room, who))
     router.include_router(chat_routes(room, who))
     router.include_router(message_routes(room, who))
     return router

@@ -11,6 +11,7 @@ from radixway.surfaces.chats.messages import PluginEntry, SamplingParameters
 
 _Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00]*$")]
 _Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
+_Tag = Annotated[str, Field(min_length=1, max_length=50, pattern=r"^[^\x00]*$")]
 _PARAMETERS = {
     "sampling_parameters",
     "system_prompt",
@@ -33,6 +34,7 @@ class ChatFields(Body):
     archived: bool | None = None
     hidden: bool | None = None
     allow_data_use: bool | None = None
+    tags: Annotated[list[_Tag], Field(max_length=50)] | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that were named, and are something."""
@@ -79,3 +81,12 @@ class EditedMessage(Asking):
 
     content: _Text
     answer: bool = True
+
+
+class NewShare(Body):
+    """What is to be shared."""
+
+    message_id: _Id | None = None
+    """The last message that is; default: the end of the thread that is open."""
+    expires_in_s: Annotated[float, Field(gt=0, le=10 * 365 * 86400)] | None = None
+    """Default: never."""

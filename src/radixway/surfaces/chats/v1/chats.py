@@ -1,6 +1,6 @@
 """`/v1/chats`: chats, listed and changed."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Response
 
@@ -19,6 +19,13 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
     router = APIRouter(prefix="/v1/chats", tags=["v1 chats"])
     User = Annotated[str, Depends(who.user)]
 
+    async def changed(user: str, chat_id: str, given: dict[str, Any]) -> Chat:
+        tags = given.pop("tags", None)
+        if tags is not None:
+            await room.tags.put(user, chat_id, tags)
+        await room.chats.update(user, chat_id, **given)
+        return Chat.of(await room.chats.find(user, chat_id), (await room.tags.of([chat_id]))[chat_id])
+
     @router.get("")
     async def chats(
         user: User,
@@ -26,28 +33,32 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
         after: QueryId = None,
         before: QueryId = None,
         hidden: bool = False,
+        archived: bool | None = False,
+        tag: Annotated[str | None, Query(max_length=50, pattern=r"^[^\x00]*$")] = None,
     ) -> ChatPage:
-        """A page of the user's chats, newest first."""
+        """A page of the user's chats, newest first: those in the archive for `archived=true` alone."""
         if after is not None and before is not None:
             raise HTTPException(400, "Only one of after and before can be given")
-        page = await room.chats.page(user, limit=limit, after=after, before=before, hidden=hidden)
-        return ChatPage(chats=[Chat.of(chat) for chat in page.chats], next=page.next, previous=page.prev)
+        page = await room.chats.page(
+            user, limit=limit, after=after, before=before, hidden=hidden, archived=archived, tag=tag
+        )
+        tags = await room.tags.of([chat.id for chat in page.chats])
+        read = [Chat.of(chat, tags[chat.id]) for chat in page.chats]
+        return ChatPage(chats=read, next=page.next, previous=page.prev)
 
     @router.post("", status_code=201)
     async def create(user: User, body: ChatFields) -> Chat:
         """A new chat."""
         await room.accounts.find(user)
         chat = await room.chats.create(user)
-        if given := body.given():
-            await room.chats.update(user, chat.id, **given)
-            chat = await room.chats.find(user, chat.id)
-        return Chat.of(chat)
+        return await changed(user, chat.id, body.given())
 
     @router.get("/{chat_id}")
     async def chat(chat_id: Id, user: User) -> WholeChat:
         """A chat with all its messages."""
         found = await room.chats.find(user, chat_id)
-        return WholeChat.with_messages(found, await room.messages.of_chat(user, chat_id))
+        tags = (await room.tags.of([chat_id]))[chat_id]
+        return WholeChat.with_messages(found, tags, await room.messages.of_chat(user, chat_id))
 
     @router.patch("/{chat_id}")
     async def change(chat_id: Id, user: User, body: ChatChange) -> Chat:
@@ -58,8 +69,7 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
             if (await room.messages.find(user, tail)).chat_id != chat_id:
                 raise HTTPException(404, "Message not found")
             given["active_thread_tail_message_id"] = tail
-        await room.chats.update(user, chat_id, **given)
-        return Chat.of(await room.chats.find(user, chat_id))
+        return await changed(user, chat_id, given)
 
     @router.delete("/{chat_id}", status_code=204)
     async def delete(chat_id: Id, user: User) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from radixway.chat import records
+from radixway.chat import records, shares
 from radixway.chat.branches import siblings
 from radixway.chat.records import MessageState, Role
 
@@ -70,13 +70,14 @@ class Chat(BaseModel):
     archived: bool
     hidden: bool
     allow_data_use: bool
+    tags: list[str]
     tail_id: str | None
     """The end of the thread that is open."""
 
     @classmethod
-    def of(cls, chat: records.Chat) -> Chat:
+    def of(cls, chat: records.Chat, tags: list[str]) -> Chat:
         """The shape of a row."""
-        return cls(**_chat(chat))
+        return cls(**_chat(chat), tags=tags)
 
 
 class WholeChat(Chat):
@@ -85,11 +86,13 @@ class WholeChat(Chat):
     messages: list[Message]
 
     @classmethod
-    def with_messages(cls, chat: records.Chat, messages: Sequence[records.Message]) -> WholeChat:
+    def with_messages(
+        cls, chat: records.Chat, tags: list[str], messages: Sequence[records.Message]
+    ) -> WholeChat:
         """The shape of rows."""
         families = siblings(messages)
         read = [Message.of(message, families[message.id]) for message in messages]
-        return cls(**_chat(chat), messages=read)
+        return cls(**_chat(chat), tags=tags, messages=read)
 
 
 class ChatPage(BaseModel):
@@ -114,6 +117,102 @@ class Turn(BaseModel):
 
     message: Message
     answer: Message | None
+
+
+class Hit(BaseModel):
+    """A message that was found."""
+
+    message: Message
+    chat_title: str | None
+    snippet: str
+
+
+class Found(BaseModel):
+    """Some messages, newest first."""
+
+    hits: list[Hit]
+    next: str | None
+    """For `before`, where there may be older ones."""
+
+
+class Imported(BaseModel):
+    """The new ids of chats, in the order of their file."""
+
+    chats: list[str]
+
+
+class TagCount(BaseModel):
+    """How many chats have a tag."""
+
+    tag: str
+    chats: int
+
+
+class Share(BaseModel):
+    """A link, without the secret that opens it."""
+
+    id: str
+    chat_id: str
+    message_id: str
+    title: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+    @classmethod
+    def of(cls, share: shares.Share) -> Share:
+        """The shape of a row."""
+        return cls(**_share(share))
+
+
+class MadeShare(Share):
+    """A link, with the secret that opens it."""
+
+    token: str
+    path: str
+
+    @classmethod
+    def made(cls, share: shares.Share, token: str) -> MadeShare:
+        """With its token, this once."""
+        return cls(**_share(share), token=token, path=f"/v1/chats/shared/{token}")
+
+
+class SharedMessage(BaseModel):
+    """A message as strangers see it."""
+
+    role: Role
+    content: str | None
+    created_at: datetime
+    model: str | None
+
+
+class SharedThread(BaseModel):
+    """A thread as strangers see it."""
+
+    title: str | None
+    shared_at: datetime
+    messages: list[SharedMessage]
+
+    @classmethod
+    def of(cls, share: shares.Share, thread: Sequence[records.Message]) -> SharedThread:
+        """The shape of rows."""
+        read = [
+            SharedMessage(
+                role=each.role, content=each.content, created_at=_when(each.created_at), model=each.model
+            )
+            for each in thread
+        ]
+        return cls(title=share.title, shared_at=_when(share.created_at), messages=read)
+
+
+def _share(share: shares.Share) -> dict[str, Any]:
+    return {
+        "id": share.id,
+        "chat_id": share.chat_id,
+        "message_id": share.message_id,
+        "title": share.title,
+        "created_at": _when(share.created_at),
+        "expires_at": None if share.expires_at is None else _when(share.expires_at),
+    }
 
 
 def _chat(chat: records.Chat) -> dict[str, Any]:

@@ -1,0 +1,197 @@
+"""Chats as JSON lines: taken out of one server and into another, or the same again.
+
+A line says what it is: `{"type": "chat", …}` begins a chat, and the `{"type": "message", …}` after it are its
+messages, parents before their children. Ids hold within one file: what is read gets new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from radixway.chat.database import Database
+from radixway.chat.errors import Invalid
+from radixway.chat.ids import new_id
+from radixway.chat.messages import Limits
+from radixway.chat.records import Chat, Message, MessageState, Role
+from radixway.chat.schema import chat_tags, chats, messages
+
+_Id = Annotated[str, Field(min_length=1, max_length=64)]
+_Time = Annotated[float, Field(ge=0, lt=1e11)]
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class ChatLine(_Line):
+    """A chat."""
+
+    type: Literal["chat"] = "chat"
+    id: _Id
+    title: Annotated[str, Field(max_length=100)] | None = None
+    created_at: _Time
+    modified_at: _Time
+    archived: bool = False
+    hidden: bool = False
+    allow_data_use: bool = True
+    tags: Annotated[list[Annotated[str, Field(min_length=1, max_length=50)]], Field(max_length=50)] = []
+    tail_id: _Id | None = None
+
+
+class MessageLine(_Line):
+    """One of the messages of the chat that was begun last."""
+
+    type: Literal["message"] = "message"
+    id: _Id
+    parent_id: _Id | None = None
+    role: Role
+    state: MessageState
+    content: str | None = None
+    error: str | None = None
+    created_at: _Time
+    score: Annotated[int, Field(ge=-1, le=1)] = 0
+    model: Annotated[str, Field(max_length=256)] | None = None
+    usage: dict[str, Any] | None = None
+    finish_reason: Annotated[str, Field(max_length=64)] | None = None
+
+
+_LINE: TypeAdapter[ChatLine | MessageLine] = TypeAdapter(
+    Annotated[ChatLine | MessageLine, Field(discriminator="type")]
+)
+_OF_MESSAGE = tuple(name for name in MessageLine.model_fields if name != "type")
+
+
+@dataclass(frozen=True, slots=True)
+class PortableChat:
+    """A chat as it stands in a file."""
+
+    chat: ChatLine
+    messages: dict[str, MessageLine]
+    """By their ids in the file, in its order."""
+
+
+def portable(chat: Chat, tags: Sequence[str], texts: Iterable[Message]) -> PortableChat:
+    """A chat as it can be taken along; answers under way, and what is below them, stay."""
+    kept: dict[str, MessageLine] = {}
+    for message in texts:
+        if message.state.is_final and (message.parent_id is None or message.parent_id in kept):
+            kept[message.id] = MessageLine(**{name: getattr(message, name) for name in _OF_MESSAGE})
+    tail = chat.active_thread_tail_message_id
+    line = ChatLine(
+        id=chat.id,
+        title=chat.title,
+        created_at=chat.created_at,
+        modified_at=chat.modified_at,
+        archived=chat.archived,
+        hidden=chat.hidden,
+        allow_data_use=chat.allow_data_use,
+        tags=list(tags),
+        tail_id=tail if tail in kept else None,
+    )
+    return PortableChat(line, kept)
+
+
+def written(chat: PortableChat) -> bytes:
+    """Its lines."""
+    lines = (chat.chat, *chat.messages.values())
+    return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
+
+
+def read(data: bytes, limits: Limits, *, most_messages: int) -> list[PortableChat]:
+    """The chats in a file, checked. Raises Invalid, which names the line."""
+    found: list[PortableChat] = []
+    count = 0
+    for number, line in _lines(data):
+        if isinstance(line, ChatLine):
+            found.append(PortableChat(line, {}))
+            continue
+        count += 1
+        if count > most_messages:
+            raise Invalid(f"line {number}", f"more than {most_messages} messages", status=413)
+        if not found:
+            raise Invalid(f"line {number}", "a message stands before the first chat")
+        _check(f"line {number}", line, found[-1], limits)
+        found[-1].messages[line.id] = line
+    for chat in found:
+        tail = chat.chat.tail_id
+        if tail is not None and tail not in chat.messages:
+            raise Invalid("tail_id", f"chat {chat.chat.id}: there is no message {tail}")
+    return found
+
+
+class Imports:
+    """Puts chats from files into the database."""
+
+    def __init__(self, database: Database, limits: Limits, *, most_messages: int = 20_000) -> None:
+        """`most_messages`: of one file."""
+        self._database = database
+        self._limits = limits
+        self._most_messages = most_messages
+
+    async def put(self, user_id: str, data: bytes) -> list[str]:
+        """All chats of a file, or none of them; returns their new ids. Raises Invalid."""
+        given = read(data, self._limits, most_messages=self._most_messages)
+        ids = [new_id() for _ in given]
+        async with self._database.write() as write:
+            for chat_id, chat in zip(ids, given, strict=True):
+                known = {old: new_id() for old in chat.messages}
+                await write.execute(chats.insert().values(_chat_row(chat.chat, chat_id, user_id, known)))
+                for message in chat.messages.values():
+                    await write.execute(messages.insert().values(_message_row(message, chat_id, known)))
+                for tag in sorted(set(chat.chat.tags)):
+                    await write.execute(chat_tags.insert().values(chat_id=chat_id, tag=tag))
+        return ids
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        if b"\\u0000" in line:  # which PostgreSQL keeps in no text
+            raise Invalid(f"line {number}", "no text may have a NUL character")
+        try:
+            yield number, _LINE.validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = [f"line {number}", *(str(part) for part in first["loc"][1:])]
+            raise Invalid(".".join(where), first["msg"]) from None
+
+
+def _check(where: str, line: MessageLine, chat: PortableChat, limits: Limits) -> None:
+    """Whether a message may stand there. Raises Invalid."""
+    if limits.characters is not None and len(line.content or "") > limits.characters:
+        raise Invalid(f"{where}.content", f"longer than {limits.characters} characters", status=413)
+    if limits.messages is not None and len(chat.messages) >= limits.messages:
+        raise Invalid(where, f"more than {limits.messages} messages in a chat", status=413)
+    by_user = line.role is Role.PROMPTER
+    if not line.state.is_final or by_user is not (line.state is MessageState.MANUAL):
+        raise Invalid(f"{where}.state", f"a message of {line.role} cannot be {line.state}")
+    if by_user and line.content is None:
+        raise Invalid(f"{where}.content", "a user's message has words")
+    if line.id in chat.messages:
+        raise Invalid(f"{where}.id", "two messages of that id")
+    parent = None if line.parent_id is None else chat.messages.get(line.parent_id)
+    if line.parent_id is not None and parent is None:
+        raise Invalid(f"{where}.parent_id", "there is no such message above this line")
+    above = Role.ASSISTANT if parent is None else parent.role
+    if above is line.role:
+        raise Invalid(f"{where}.parent_id", "users and models take turns, and users begin")
+
+
+def _chat_row(line: ChatLine, chat_id: str, user_id: str, known: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": chat_id,
+        "user_id": user_id,
+        **line.model_dump(exclude={"type", "id", "tags", "tail_id"}),
+        "active_thread_tail_message_id": None if line.tail_id is None else known[line.tail_id],
+    }
+
+
+def _message_row(line: MessageLine, chat_id: str, known: dict[str, str]) -> dict[str, Any]:
+    parent = None if line.parent_id is None else known[line.parent_id]
+    ids = {"id": known[line.id], "chat_id": chat_id, "parent_id": parent}
+    return line.model_dump(exclude={"type"}) | ids

@@ -1,0 +1,99 @@
+"""Search in everything that a user and their models have said.
+
+Whatever contains all words of a query is found, in any language: words need no spaces around them. SQLite
+finds them by trigrams (FTS5), PostgreSQL by pairs of characters (GIN); triggers and the index keep both up to
+date in the transaction that writes a message. Answers under way are found when they have ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import column, func, select, table, text
+from sqlalchemy.sql.elements import ColumnElement
+
+from radixway.chat.database import Database
+from radixway.chat.records import Message, MessageState
+from radixway.chat.schema import chats, messages
+
+_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
+_TRIGRAM = 3
+_BEFORE, _AROUND = 40, 160
+"""Characters of a snippet: before what was found, and in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found."""
+
+    message: Message
+    chat_title: str | None
+    snippet: str
+
+
+class Search:
+    """Whoever asks gives the user, and finds nobody else's messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(
+        self, user_id: str, query: str, *, limit: int, before: str | None = None, chat_id: str | None = None
+    ) -> list[Hit]:
+        """Messages that contain every word of a query, newest first. `before`: older than this message."""
+        words = query.split()
+        if not words:
+            return []
+        wanted = (
+            select(messages, chats.c.title)
+            .join(chats, chats.c.id == messages.c.chat_id)
+            .where(chats.c.user_id == user_id, messages.c.content.is_not(None))
+            .where(messages.c.state.not_in(_UNDER_WAY), *self._containing(words))
+            .order_by(messages.c.id.desc())
+            .limit(limit)
+        )
+        if before is not None:
+            wanted = wanted.where(messages.c.id < before)
+        if chat_id is not None:
+            wanted = wanted.where(chats.c.id == chat_id)
+        async with self._database.read() as read:
+            hits = []
+            for row in await read.execute(wanted):
+                fields = dict(row._mapping)
+                title = fields.pop("title")
+                fields |= {"state": MessageState(fields["state"])}
+                message = Message(**fields)
+                hits.append(Hit(message, title, _snippet(message.content or "", words[0])))
+            return hits
+
+    def _containing(self, words: list[str]) -> list[ColumnElement[bool]]:
+        if not self._database.is_sqlite:
+            grams = [
+                func.radixway_grams(messages.c.content).op("@>")(func.radixway_grams(word)) for word in words
+            ]
+            return [*grams, *(_like(func.lower(messages.c.content), word.lower()) for word in words)]
+        short = [_like(messages.c.content, word) for word in words if len(word) < _TRIGRAM]
+        long = [word for word in words if len(word) >= _TRIGRAM]
+        return [*short, _matching(long)] if long else short
+
+
+def _matching(words: list[str]) -> ColumnElement[bool]:
+    """FTS5's own query language: each word a string, whatever is in it."""
+    rows = table("search_rows", column("number"), column("message_id"))
+    index = table("message_search", column("rowid"))
+    query = " AND ".join('"' + word.replace('"', '""') + '"' for word in words)
+    found = select(index.c.rowid).where(text("message_search MATCH :query").bindparams(query=query))
+    return messages.c.id.in_(select(rows.c.message_id).where(rows.c.number.in_(found)))
+
+
+def _like(where: Any, word: str) -> ColumnElement[bool]:
+    contains: ColumnElement[bool] = where.contains(word, autoescape=True)
+    return contains
+
+
+def _snippet(content: str, word: str) -> str:
+    at = max(content.lower().find(word.lower()), 0)
+    begin = max(0, at - _BEFORE)
+    cut = " ".join(content[begin : begin + _AROUND].split())
+    return ("…" if begin else "") + cut + ("…" if begin + _AROUND < len(content) else "")
