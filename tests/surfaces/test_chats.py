@@ -104,6 +104,32 @@ async def test_an_answer_is_heard_by_all_whenever_they_come(eve: User) -> None:
     assert chat["title"] == "hello"
 
 
+async def test_an_answer_is_streamed_at_once_where_that_is_accepted_and_not_when_it_is_forgotten(
+    worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    given = {"allow_debug_auth": True, "kept_s": 0.01}
+    async with running_gateway(worker.url, chat=given) as gateway:
+        eve = await login(gateway, "eve")
+        _, chat = await eve.call("POST", "/chats", {})
+        path = f"/chats/{chat['id']}"
+        _, said = await eve.call("POST", f"{path}/prompter_message", {"content": "hello"})
+        body = {"parent_id": said["id"], "model_config_name": "m"}
+        headers = eve.headers | {"Accept": "text/event-stream", "Idempotency-Key": "once"}
+
+        async def ask() -> tuple[int, str]:
+            url = f"{gateway.url}{path}/assistant_message"
+            async with gateway.client.post(url, json=body, headers=headers) as response:
+                return response.status, await response.text()
+
+        status, text = await ask()
+        assert status == 200 and _events(text)[-1][1]["message"]["content"] == "A radix tree."
+        async with asyncio.timeout(10):
+            while (again := await ask())[0] == 200:
+                assert _events(again[1])[-1][1]["message"] == _events(text)[-1][1]["message"]
+        assert again == (204, "")
+
+
 async def test_what_is_anothers_is_not_found(eve: User) -> None:
     answer = await eve.asked()
     mallory = await login(eve.gateway, "mallory")

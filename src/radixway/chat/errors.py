@@ -19,6 +19,10 @@ class Busy(ChatError):
     """Too many messages wait already."""
 
 
+class Occupied(Busy):
+    """The chat is being answered, and nothing else is to be asked in it meanwhile."""
+
+
 class TooMany(ChatError):
     """Somebody asks for more than their share."""
 

@@ -10,7 +10,7 @@ from sqlalchemy import Row, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
-from radixway.chat.errors import Busy, NotFound, Refused, TooLarge, TooMany
+from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, TooMany
 from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
@@ -227,7 +227,7 @@ class Messages:
         )
         under_way = list(found.scalars())
         if under_way and while_busy == "reject":
-            raise Busy("This chat is being answered")
+            raise Occupied("This chat is being answered")
         for message_id in under_way:
             await end_message(write, message_id, MessageState.CANCELLED, self._clock())
         return under_way

@@ -13,9 +13,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from radixway.chat.credentials import BadToken
-from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, TooLarge, TooMany
+from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
 
-_STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Busy: 503}
+_STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Occupied: 409, Busy: 503}
 
 _BOUNDS = {
     "greater_than": ("number.not_gt", "gt", "greater than {}"),

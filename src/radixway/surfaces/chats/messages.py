@@ -8,7 +8,7 @@ from pydantic import Field
 
 from radixway.chat.feedback import ReportType
 from radixway.chat.messages import Question
-from radixway.chat.records import Role
+from radixway.chat.records import Message, Role
 from radixway.chat.room import ChatRoom
 from radixway.chat.shapes import message_read
 from radixway.surfaces.chats.bodies import Body
@@ -129,9 +129,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         )
         message = await room.answers.request(user, chat_id, question, while_busy=room.config.while_busy)
         if "text/event-stream" in accept:
-            entries = await room.answers.listen(message)
-            assert entries is not None, "a message that was just asked for can be listened to"
-            return event_stream(room, message, entries)
+            return await _stream(room, message)
         return message_read(message)
 
     @router.get("/messages/{message_id}")
@@ -151,8 +149,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         found = await room.messages.find(user, message_id)
         if found.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only assistant messages can be streamed.")
-        entries = await room.answers.listen(found, position(last_event_id))
-        return Response(status_code=204) if entries is None else event_stream(room, found, entries)
+        return await _stream(room, found, position(last_event_id))
 
     @router.post("/messages/{message_id}/votes")
     async def vote(chat_id: str, message_id: str, user: User, body: Vote) -> Response:
@@ -173,6 +170,12 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         return Response()
 
     return router
+
+
+async def _stream(room: ChatRoom, message: Message, after: int = 0) -> Response:
+    """What it says after a position; 204 where it has ended and been forgotten."""
+    entries = await room.answers.listen(message, after)
+    return Response(status_code=204) if entries is None else event_stream(room, message, entries)
 
 
 def position(last_event_id: str | None) -> int:
