@@ -18,6 +18,7 @@ DEBUG_API_KEYS: "0000,1111"  # while developing
 TRUSTED_CLIENT_KEYS='6969'
 export RATE_LIMIT_MESSAGES_USER_TIMES=20
 RATE_LIMIT_MESSAGES_USER_SECONDS: 600 # ten minutes
+WORKER_INACTIVITY_TIMEOUT: 120  # two
 """
 
 
@@ -39,6 +40,7 @@ def test_every_key_of_a_file_takes_effect(file: Path) -> None:
     assert [key.get_secret_value() for key in chat.debug_api_keys] == ["0000", "1111"]
     assert [key.get_secret_value() for key in chat.trusted_client_keys] == ["6969"]
     assert (chat.limits.messages_per_user, chat.limits.per_s) == (20, 600)
+    assert chat.workers.inactivity_timeout_s == 120
 
 
 def test_the_environment_stands_above_the_file_and_our_own_keys_above_both(

@@ -24,6 +24,7 @@ SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTA
         "semantic_cache",
         "tenants",
         "scale",
+        "chat",
         "telemetry",
         "ext_proc",
         "guard",

@@ -29,6 +29,7 @@ STATUSES: dict[str, tuple[int, str]] = {
     "plugin openapi": (404, "no plugins yet"),
     "plugin call": (404, "no plugins yet"),
     "web_retriever call": (404, "no plugins yet"),
+    "worker sessions (no auth!)": (401, "what hardware there is is told to the administrator alone"),
     "assistant before prompt (bad parent)": (404, "500 there"),
     "prompt in other user's chat": (404, "500 there"),
     "events after finish": (200, "what was said is told again while it is kept"),
@@ -54,7 +55,6 @@ SHAPES: dict[str, str] = {
 ELSEWHERE: dict[str, str] = {
     "metrics": "the gateway's own",
     "root": "the gateway's own",
-    "worker sessions (no auth!)": "with the workers",
 }
 """Calls that are left out, and why."""
 
