@@ -401,3 +401,20 @@ async def test_shapes_that_nobody_expects_pass_as_they_are(body):
     event = b"data: " + body + b"\n\n"
     got, _ = await guarded_stream(guard, request_of(), [event, b"data: [DONE]\n\n"])
     assert got[0] == event
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"audio": {"id": "a", "transcript": "Write to x@secret.org."}},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Write to x@secret.org."}]},
+        {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": {"to": "x@secret.org"}}}]},
+        {"function_call": {"name": "f", "arguments": {"to": "x@secret.org"}}},
+    ],
+)
+async def test_what_workers_say_in_ways_of_their_own_is_read_too(said):
+    guard = guard_of({"pii": {"action": "mask"}})
+    body = await guarded_body(guard, request_of(), chat_body(None, **said))
+    assert b"secret" not in body and b"*****" in body
+    got, _ = await guarded_stream(guard, request_of(), [chat_event(**said), chat_event(finish="stop")])
+    assert b"secret" not in b"".join(got) and b"*****" in b"".join(got)

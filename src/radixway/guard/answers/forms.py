@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -11,7 +12,7 @@ Json: TypeAlias = dict[str, Any]
 FILTERED = "content_filter"
 """The finish reason of an answer that a guard ended."""
 
-_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")
+_TEXTS = ("reasoning_content", "reasoning", "reasoning_details", "content", "refusal")
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")
 
 
@@ -213,15 +214,26 @@ def _openai_fields(choice: Json) -> Iterator[Field]:
             for at, part in enumerate(said):
                 if isinstance(part, dict) and _says(part.get("text")):
                     yield Field(f"{name}[{at}]", part, "text")
+    audio = message.get("audio")
+    if isinstance(audio, dict) and _says(audio.get("transcript")):
+        yield Field("audio.transcript", audio, "transcript")
     function = message.get("function_call")
-    if isinstance(function, dict) and _says(function.get("arguments")):
+    if isinstance(function, dict) and _says(_arguments(function)):
         yield Field("function_call.arguments", function, "arguments", in_json=True)
     for at, call in enumerate(_calls(message)):
         function, custom = call.get("function"), call.get("custom")
-        if isinstance(function, dict) and _says(function.get("arguments")):
+        if isinstance(function, dict) and _says(_arguments(function)):
             yield Field(f"tool_calls[{_index(call, at)}].arguments", function, "arguments", in_json=True)
         if isinstance(custom, dict) and _says(custom.get("input")):
             yield Field(f"tool_calls[{_index(call, at)}].input", custom, "input")
+
+
+def _arguments(function: Json) -> Any:
+    """Put down as the protocol has them, as JSON in a text: some workers write the object itself."""
+    said = function.get("arguments")
+    if isinstance(said, dict | list):
+        said = function["arguments"] = json.dumps(said, ensure_ascii=False)
+    return said
 
 
 def _calls(message: Json) -> list[Json]:
