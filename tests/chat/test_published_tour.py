@@ -160,9 +160,12 @@ async def lorem(exchange: Exchange) -> None:
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RunningGateway]:
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
     chat = {
+        "database": database_url,
         "allow_debug_auth": True,
         "trusted_client_keys": ["6969"],
         "debug_api_keys": ["0000", "1111"],
