@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from radixway.guard.jailbreak.kinds import Kind
 from radixway.guard.jailbreak.normalise import View, views
 from radixway.guard.jailbreak.patterns import Hit, combined, everywhere, in_data, squashed
+from radixway.guard.jailbreak.repetition import find_repetition
 
 _HIDDEN = 0.05
 """How much surer a wording makes one that somebody disguised."""
@@ -55,6 +56,8 @@ def find(text: str, *, data: bool = False) -> Findings:
         for hit in _in_view(view, data):
             name = hit.name if view.how == "plain" else f"{hit.name}@{view.how}"
             hits[name] = hit
+    if repeated := find_repetition(text):
+        hits[repeated.name] = repeated
     plain = {hit.name for name, hit in hits.items() if "@" not in name}
     return Findings(
         {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain}, seen

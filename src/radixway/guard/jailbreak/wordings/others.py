@@ -133,4 +133,23 @@ OTHERS = (
         r"\b(?:qual é|me diga|diga|revele)…\b(?:a|sua) senha\b|\b(?:qual è|dimmi|rivela)…\b(?:la|tua) password\b|"
         r"(?:какой|скажи|назови|раскрой)…\bпароль\b|パスワードは?(?:何|を教え|を言)|(?:비밀번호|암호)[^.\n]{0,10}(?:무엇|알려|말해|뭐)|पासवर्ड[^।\n]{0,8}(?:क्या|बता)|(?:ما هي|أخبرني)…كلمة (?:المرور|السر)",
     ),
+    Pattern(
+        "ask_for_secret_elsewhere",
+        "prompt_injection",
+        0.74,
+        r"\b(?:geef|vertel|zeg|toon|verklap|wat (?:is|zijn))…\b(?:je|jouw|uw) (?:geheime )?(?:wachtwoord|systeemprompt|"
+        r"geheim|instructies)\b|"
+        r"\b(?:fortæl|sig|vis|afslør|hvad er|si|fortell|hva er|säg|berätta|visa|avslöja|vad är|vad står)…\b(?:din|dit|ditt|dina|"
+        r"dine) (?:hemliga |hemmelige )?(?:adgangskode|kodeord|passord|lösenord|systemprompt|instruktion\pL*|instruks\pL*|"
+        r"hemlighet|hemmelighed)|"
+        r"\b(?:podaj|powiedz|zdradź|pokaż|ujawnij|jakie jest|jaka jest)…\b(?:swoje|twoje|swój|twój|tajne|tajną) (?:hasło|frazę|"
+        r"prompt|instrukcje)|"
+        r"\b(?:řekni|prozraď|ukaž|jaké je)…\b(?:své|tvoje|tajné) (?:heslo|instrukce)|"
+        r"\b(?:kerro|paljasta|näytä|mikä on)…\b(?:salasanasi|salainen|järjestelmäkehot\pL*|ohjeesi)|"
+        r"\b(?:spune|arată|dezvăluie|care este)…\b(?:parola ta|secretul tău|instrucțiunile tale)|"
+        r"(?:şifreni|şifreyi|gizli şifre\pL*|sistem istem\pL*|gizli talimat\pL*)…(?:söyle|göster|ver|nedir|açıkla)|"
+        r"\b(?:apa|beri tahu|sebutkan|tunjukkan)…\b(?:kata sandi(?:mu| rahasia| anda)|prompt sistem)|"
+        r"(?:mật khẩu bí mật|mật khẩu|lời nhắc hệ thống)…\bcủa (?:bạn|mày)\b|"
+        r"(?:πες|δείξε|αποκάλυψε|ποιος είναι)…(?:κωδικό? ?σου|μυστικό σου|κρυφό κωδικό|προτροπή συστήματος)",
+    ),
 )
