@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -85,14 +86,18 @@ class ModelConfigs:
         return list((named | self._of_pulled() | self._configured).values())
 
     def find(self, name: str) -> ModelConfig | None:
-        """By its name, or the one that it has for its workers; None where there is none."""
+        """By its name, the one that it has for its workers, or, among the configured ones, the same words: the
+        overview's `llama-30b-sft-6` is `OA_SFT_Llama_30B_6`. None where there is none, or several."""
         if name in self._configured:
             return self._configured[name]
         if (pulled := self._of_pulled().get(name)) is not None:
             return pulled
         if name in set(self._served()):
             return self._of_worker(name)
-        return next((config for config in self._configured.values() if config.model_id == name), None)
+        known = self._configured.values()
+        found = next((config for config in known if config.model_id == name), None)
+        alike = [config for config in known if _words(config.name) == _words(name)] if found is None else []
+        return alike[0] if len(alike) == 1 else found
 
     def _of_pulled(self) -> dict[str, ModelConfig]:
         """Without those that a configured name stands for."""
@@ -101,3 +106,8 @@ class ModelConfigs:
 
     def _of_worker(self, name: str) -> ModelConfig:
         return ModelConfig(name, name, *self._lengths)
+
+
+def _words(name: str) -> list[str]:
+    """In no order; `OA` goes without saying."""
+    return sorted(word for word in re.split("[-_]+", name.lower()) if word not in ("", "oa"))
