@@ -156,7 +156,7 @@ class Understanding:
                 stack.push_async_callback(self.encoders.aclose)
             if self.guard is not None:
                 stack.push_async_callback(self.guard.answers.aclose)
-                if self._may_not_fit():
+                if is_guarded(self._config) and self._config.encoders.preload is not False:
                     await stack.enter_async_context(_beside(self.guard.rehearse()))
             if self.cache is not None:
                 self.cache.middleware.encoder = await self._encoder_id()
@@ -216,7 +216,7 @@ class Understanding:
         ]
 
     def _start_encoders(self) -> EncoderService | None:
-        wanted = self._section is not None or self._caching.enabled or self._config.encoders.preload
+        wanted = self._section is not None or self._caching.enabled or bool(self._config.encoders.preload)
         if not wanted and not may_be_asked_for(self._config.guard):
             return None  # whoever asks what a text is starts it then
         try:
@@ -288,13 +288,6 @@ class Understanding:
             guard=None if self.guard is None else partial(_findings, self.guard),
             home=home,
             metrics=self._metrics,
-        )
-
-    def _may_not_fit(self) -> bool:
-        """Whether the guard's heads are to be tried at the start: they fit the encoder that ships."""
-        encoders = self._config.encoders
-        return is_guarded(self._config) and (
-            encoders.preload or encoders.model != type(encoders).model_fields["model"].default
         )
 
     async def _encoder_id(self) -> str:

@@ -7,6 +7,7 @@ from copy import copy
 
 import pytest
 
+from radixway.guard.pii.finder import ShippedFinder
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -19,7 +20,8 @@ def shipped(one_encoder, monkeypatch):
     """The gateway's sections for a guard that blocks, with the encoder that is loaded already."""
     monkeypatch.setattr("radixway.encoders.load.load_encoder", lambda config: one_encoder)
     blocks = {"action": "block"}
-    return {"guard": {"pii": blocks, "jailbreak": blocks, "audit": {"enabled": False}}}
+    guard = {"pii": blocks, "jailbreak": blocks, "audit": {"enabled": False}}
+    return {"guard": guard, "encoders": {"preload": False}}
 
 
 async def test_what_must_not_pass_is_blocked_and_what_may_passes(shipped):
@@ -55,6 +57,21 @@ async def test_heads_that_do_not_fit_another_encoder_are_told_before_a_request_c
         body = {"model": "m", "messages": [{"role": "user", "content": f"Charge {CARD}"}]}
         _, _, headers = await gateway.post("/v1/chat/completions", body)
         assert headers["x-vsr-pii-violation"] == "true"
+
+
+async def test_the_guard_reads_before_the_first_request_comes(shipped, monkeypatch):
+    read = asyncio.Event()
+    real = ShippedFinder.find
+
+    async def find(self, text):
+        found = await real(self, text)
+        read.set()
+        return found
+
+    monkeypatch.setattr(ShippedFinder, "find", find)
+    shipped["encoders"] = {}
+    async with scripted_worker() as worker, running_gateway(worker.url, **shipped):
+        await asyncio.wait_for(read.wait(), 30)
 
 
 async def test_one_pass_of_the_encoder_serves_both_guards_and_the_classification(shipped, monkeypatch):

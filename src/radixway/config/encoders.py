@@ -28,5 +28,6 @@ class EncodersSection(Section):
     A quarter of a megabyte takes about that long."""
     classifiers: Path | None = None
     """A folder of Hugging Face classifiers: for each task there, the best one judges, and no shipped head."""
-    preload: bool = False
-    """Load at once instead of on first use."""
+    preload: bool | None = None
+    """Load at once instead of on first use; by default where the guard is on, whose first request would else
+    wait for it, and perhaps pass unread."""
