@@ -166,6 +166,21 @@ async def test_a_chat_goes_on_below_an_answer_that_was_stopped(eve: Chatter, mod
     assert model.last() == ["user: hello", "assistant: Well", "user: again"]
 
 
+async def test_a_question_that_waits_its_turn_hears_the_answer_before(eve: Chatter, model: Model) -> None:
+    chat = await eve.chat()
+    model.never_ends.set()
+    _, turn = await eve.call("POST", f"{chat}/messages", {"content": "hello", "reply": "later"})
+    await eve.first_word(f"{chat}/messages/{turn['answer']['id']}")
+    waiting = asyncio.create_task(eve.ask(chat, "again", while_busy="enqueue"))
+    async with asyncio.timeout(10):
+        while len((await eve.call("GET", chat))[1]["messages"]) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    model.never_ends.clear()
+    await eve.call("POST", f"{chat}/messages/{turn['answer']['id']}/stop")
+    assert (await waiting)["answer"]["content"] == "answer 2 "
+    assert model.last() == ["user: hello", "assistant: Well", "user: again"]
+
+
 async def test_who_wants_no_interruption_is_refused_while_busy(eve: Chatter, model: Model) -> None:
     chat = await eve.chat()
     model.never_ends.set()

@@ -164,6 +164,8 @@ class Answers:
         while True:
             bell = self._bells.at(CLOCK)
             try:
+                for queue in await self._jobs.release():
+                    await self._wake.tell(queue)
                 due = await self._jobs.next_due()
                 if due is None or due > self._clock():
                     left = self._jobs.lease_s if due is None else due - self._clock()
@@ -216,6 +218,7 @@ class Answers:
         message = await self.messages.get(message_id)
         if message is not None:
             await self._tokens.end(message_id, events.error(message.error or _ENDS[state], message))
+        self._bells.ring(CLOCK)  # another may have waited for its end
 
     def _attempt_of(self, message_id: str) -> Attempt | None:
         return next((held for held in self._held.values() if held.job.message_id == message_id), None)
@@ -224,7 +227,7 @@ class Answers:
         self._held.pop(attempt.job.attempt_id, None)
         if waits_again:
             self._bells.ring(attempt.job.queue)
-            self._bells.ring(CLOCK)
+        self._bells.ring(CLOCK)  # its next attempt may be due, or another have waited for its end
 
     def _give_back(self, claiming: asyncio.Future[Any]) -> None:
         """Whoever claimed it does not want it any more."""

@@ -4,6 +4,8 @@
       ▲                │ fail, or the lease runs out
       └── no words yet ┴── words already, or too many attempts ──► (gone or dead, message aborted)
 
+A further question in a chat that is being answered is `blocked` until the answer above it has ended.
+
 Every step is one transaction over the job and its message. A step that names an attempt which is not the
 current one changes nothing: whoever lost a lease comes too late.
 """
@@ -23,7 +25,7 @@ from radixway.chat.messages import end_message
 from radixway.chat.records import Job, MessageState
 from radixway.chat.schema import jobs, messages
 
-READY, LEASED, DEAD = "ready", "leased", "dead"
+READY, LEASED, DEAD, BLOCKED = "ready", "leased", "dead", "blocked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,31 @@ class Jobs:
                     .where(messages.c.id == message_id, messages.c.state == state)
                     .values(content=content)
                 )
+
+    async def release(self) -> set[str]:
+        """Let those begin that waited for the answer above theirs, which has ended. Returns their queues."""
+        own, asked, above = messages.alias(), messages.alias(), messages.alias()
+        free = (
+            select(own.c.id)
+            .join(jobs, and_(jobs.c.message_id == own.c.id, jobs.c.state == BLOCKED))
+            .join(asked, asked.c.id == own.c.parent_id)
+            .join(above, above.c.id == asked.c.parent_id)
+            .where(above.c.state.not_in((MessageState.PENDING, MessageState.IN_PROGRESS)))
+        )
+        async with self._database.read() as read:
+            found = list((await read.execute(free)).scalars())
+        if not found:
+            return set()
+        now = self._clock()
+        begin = {"state": READY, "available_at": now, "created_at": now}
+        released = (
+            update(jobs)
+            .where(jobs.c.message_id.in_(found), jobs.c.state == BLOCKED)
+            .values(**begin, deadline=now + (jobs.c.deadline - jobs.c.created_at))
+            .returning(jobs.c.queue)
+        )
+        async with self._database.write() as write:
+            return set((await write.execute(released)).scalars())
 
     async def reap(self) -> Reaped:
         """End or give back what is overdue: leases that ran out, jobs that waited too long."""

@@ -210,7 +210,7 @@ class Messages:
                 user_id=user_id,
                 queue=question.queue,
                 priority=question.priority,
-                state="ready",
+                state="blocked" if await _under_way(write, parent.parent_id) else "ready",
                 created_at=now,
                 available_at=now,
                 deadline=None if question.waits_s is None else now + question.waits_s,
@@ -324,7 +324,12 @@ async def _count(connection: AsyncConnection, *conditions: Any) -> int:
 
 
 def _alive() -> Any:
-    return jobs.c.state.in_(("ready", "leased"))
+    return jobs.c.state.in_(("ready", "leased", "blocked"))
+
+
+async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:
+    wanted = select(messages.c.id).where(messages.c.id == message_id, messages.c.state.in_(_UNDER_WAY))
+    return message_id is not None and (await connection.execute(wanted)).first() is not None
 
 
 def _title(content: str) -> str:
