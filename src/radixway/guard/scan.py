@@ -31,8 +31,16 @@ class TurnsJudge(AttackJudge, Protocol):
         ...
 
 
+_AT_ONCE = 256
+"""Texts."""
 _KNOWN = 65_536
 """Texts and findings in them that are kept, for each guard."""
+
+
+async def _let_others(at: int) -> None:
+    """Very many texts, most of them known, keep neither other requests nor their own time limit waiting."""
+    if at % _AT_ONCE == _AT_ONCE - 1:
+        await asyncio.sleep(0)
 
 
 class Failed(Exception):
@@ -96,7 +104,8 @@ class Scan:
 
     async def _find(self, passages: Sequence[Passage]) -> list[Located]:
         found: list[Located] = []
-        for passage in passages:
+        for at, passage in enumerate(passages):
+            await _let_others(at)
             known = self._personal.get(passage.text)
             if known is None:
                 known = tuple(await self.finder.find(passage.text))
@@ -106,7 +115,8 @@ class Scan:
 
     async def _judge(self, passages: Sequence[Passage]) -> list[Judged]:
         judged: list[Judged] = []
-        for passage in passages:
+        for at, passage in enumerate(passages):
+            await _let_others(at)
             known = self._attacks.get(passage.text, passage.speaker)
             if known is None:
                 known = await self.judge.judge_passage(passage)

@@ -1,0 +1,31 @@
+"""Both guards asked about texts, without a gateway around them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from guarded import WordFinder, WordJudge
+from radixway.guard.counts import Counts
+from radixway.guard.scan import Scan
+from radixway.guard.texts import Passage
+from radixway.telemetry import Metrics
+
+
+@pytest.mark.parametrize("ask", [Scan.personal_data, Scan.attacks])
+async def test_a_request_of_very_many_texts_lets_others_go_on(ask):
+    scan = Scan(WordFinder(), WordJudge(), Counts(Metrics()), wait_s=60)
+    passages = [Passage(f"text {at % 7}", "user", ("documents", at)) for at in range(5000)]
+    others = 0
+
+    async def go_on():
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(go_on())
+    await ask(scan, passages)
+    other.cancel()
+    assert others >= 10
