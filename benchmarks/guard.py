@@ -5,7 +5,8 @@
 In process, on one core: milliseconds from a request's text to what both guards found in it, at 12, 90 and 256
 word pieces, with a long document in windows at 16,000. `pass` is the encoder's one pass over the text, which
 the semantic layer reads too; `guard` all that both guards take, the pass included; `beyond` what they take
-where somebody else has asked for the pass already. No two texts are alike, so nothing is known from before.
+where somebody else has asked for the pass already; `fast` the guard with `long_texts.reading: fast`, for the
+longest. No two texts are alike, so nothing is known from before.
 
 Through gateways, each pinned to one core in front of one fake worker: CPU time per request of one that only
 routes, and of one that reports personal data and attacks as well. Both get the same questions, in turns.
@@ -63,10 +64,19 @@ async def _inside(count: int) -> dict[str, dict[str, float]]:
         service = start_service(EncodersSection(home=Path(home)))
         try:
             finder, judge = ShippedFinder(service), open_judge(service)
+            fast_finder, fast_judge = (
+                ShippedFinder(service, in_part_from=LONG),
+                open_judge(service, in_part_from=LONG),
+            )
 
             async def guard(text: str) -> None:
                 await asyncio.gather(
                     finder.find(text), judge.judge_passages([Passage(text, "user", ("text",))])
+                )
+
+            async def fast(text: str) -> None:
+                await asyncio.gather(
+                    fast_finder.find(text), fast_judge.judge_passages([Passage(text, "user", ("text",))])
                 )
 
             async def encode(text: str) -> None:
@@ -82,7 +92,10 @@ async def _inside(count: int) -> dict[str, dict[str, float]]:
                     ("pass", None, encode),
                     ("guard", None, guard),
                     ("beyond", encode, guard),
+                    ("fast", None, fast),
                 ):
+                    if name == "fast" and tokens < LONG:
+                        continue
                     figures[f"{name}, {tokens} tokens"] = await _timed(service, texts, before, timed)
             return figures
         finally:

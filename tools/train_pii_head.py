@@ -1,13 +1,15 @@
 """Trains the PII head that ships with Radixway, and says how good it is.
 
     python tools/train_pii_head.py train [--data ../shared/data/semantic] [--out FILE] [--only latin|han]
+    python tools/train_pii_head.py words [--data ../shared/data/semantic] [--out FILE]
     python tools/train_pii_head.py evaluate [--head FILE] [--json FILE]
     python tools/train_pii_head.py gazetteers
     python tools/train_pii_head.py sample
 
 Needs radixway[training,engine], for all but the lists the labelled data that docs/guard.md names; one core,
 minutes to read all texts (what the encoder made of them is kept in --cache) and as long to train. A fifth of
-the templates and texts, and one file of tweets, are never trained on: `evaluate` reads these.
+the templates and texts, and one file of tweets, are never trained on: `evaluate` reads these. `words`
+trains the tagger of long texts, which knows no states.
 """
 
 import argparse
@@ -25,13 +27,13 @@ from pii_head.gazetteers import write as write_gazetteers
 from pii_head.latin import fit_latin
 from pii_head.rows import Row
 from pii_head.sample import write as write_sample
-from pii_head.states import WordStates
+from pii_head.states import NoStates, WordStates
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, load_encoder
 from radixway.encoders.heads import Head
 from radixway.evaluation.pii import ROWS, Labelled, LabelledText, SetFigures, evaluate_pii
 from radixway.guard.pii.gazetteers import FOLDER
-from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
+from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
 from radixway.guard.pii.tagging import TAGS
 from radixway.pipeline import PersonalData
 
@@ -46,7 +48,10 @@ def main() -> None:
         return
     encoder = load_encoder(EncodersSection(backend=options.backend))
     if options.command == "train":
-        train(options.data, options.cache, options.out, encoder, options.only)
+        train(options.data, options.cache, options.out or PII_HEAD, encoder, options.only)
+        return
+    if options.command == "words":
+        train_words(options.data, options.out or WORDS_HEAD, encoder)
         return
     figures = evaluate(options.data, options.head, encoder, options.threshold)
     for name, each in figures.items():
@@ -78,6 +83,21 @@ def train(data: Path, cache: Path, out: Path, encoder: Encoder, only: str | None
         weights=encoder.weights,
         data=f"rows per source: {told}; sources and licences are in NOTICE",
         arrays=arrays,
+    ).save(out)
+
+
+def train_words(data: Path, out: Path, encoder: Encoder) -> None:
+    """A tagger of everything but Chinese that knows what words look like, and no states."""
+    rows, calibration = latin_rows(data, "training"), latin_rows(data, "calibration")
+    told = ", ".join(f"{source} {count}" for source, count in sorted(Counter(r.source for r in rows).items()))
+    Head(
+        kind="pii",
+        labels=TAGS,
+        encoder=encoder.id,
+        weights=encoder.weights,
+        data=f"rows per source: {told}; sources and licences are in NOTICE",
+        arrays=fit_latin(rows, calibration, NoStates(encoder), Choices()),
+        settings={"layers": []},
     ).save(out)
 
 
@@ -116,14 +136,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["train", "evaluate", "gazetteers", "sample"])
+    parser.add_argument("command", choices=["train", "words", "evaluate", "gazetteers", "sample"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/semantic"))
     parser.add_argument("--cache", type=Path, default=Path("build/pii_states"))
     parser.add_argument(
         "--only", choices=["latin", "han"], help="train one tagger, keep the file's other one"
     )
     parser.add_argument("--backend", default="int8", choices=["int8", "fp32", "numpy"])
-    parser.add_argument("--out", type=Path, default=PII_HEAD)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--head", type=Path, default=PII_HEAD)
     parser.add_argument("--threshold", type=float, default=0.7)
     parser.add_argument("--json", type=Path)

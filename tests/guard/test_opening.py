@@ -8,6 +8,7 @@ import pytest
 
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
+from radixway.config.guard import is_asked_for
 from radixway.encoders import start_service
 from radixway.guard.opening import open_finder, open_judge
 
@@ -68,3 +69,14 @@ async def test_a_gateway_that_cannot_start_leaves_no_connections_open(tmp_path, 
             pass
     gc.collect()
     assert "Unclosed" not in caplog.text
+
+
+def test_long_texts_are_read_whole_unless_they_may_be_read_fast():
+    finder, judge = opened(guard={"long_texts": {"from_characters": 9000}})
+    assert (finder.in_part_from, judge.reader.in_part_from) == (None, None)
+    finder, judge = opened(guard={"long_texts": {"reading": "fast", "from_characters": 9000}})
+    assert (finder.in_part_from, judge.reader.in_part_from) == (9000, 9000)
+
+
+def test_what_is_said_of_long_texts_switches_no_guard_on():
+    assert not is_asked_for(load_config(overrides={"guard": {"long_texts": {"reading": "fast"}}}).guard)

@@ -7,10 +7,9 @@ from torch import Tensor, nn
 from pii_head.calibration import read_rows, shifted, shifts
 from pii_head.fit import Array, Choices, Example, Tagger, fit
 from pii_head.rows import Row
-from pii_head.states import WordStates
+from pii_head.states import NoStates, WordStates
 from pii_head.targets import allowed_tags
 from radixway.encoders.encoding import Floats
-from radixway.guard.pii.head import LAYERS
 from radixway.guard.pii.words import FEATURES, GAZETTEER_BITS, as_matrix
 
 _LEAST_SPREAD = 1e-2
@@ -28,21 +27,21 @@ class FirstLayer(nn.Module):
     def forward(self, states: Tensor, features: Tensor) -> Tensor:
         return self.states((states - self.mean) / self.spread) + self.features(features)  # type: ignore[no-any-return]
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self, layers: tuple[int, ...]) -> dict[str, Array]:
         """By the names they have in the file; mean and spread are in the weights."""
         weights = self.states.weight.detach() / self.spread
         bias = self.states.bias.detach() - weights @ self.mean
-        parts = np.split(weights.T.numpy(), len(LAYERS))
+        parts = np.split(weights.T.numpy(), len(layers)) if layers else []
         named = {
             f"latin_states_{layer}": part.astype(np.float16)
-            for layer, part in zip(LAYERS, parts, strict=True)
+            for layer, part in zip(layers, parts, strict=True)
         }
         features = self.features.weight.detach().T.numpy().astype(np.float16)
         return named | {"latin_features": features, "latin_bias": bias.numpy()}
 
 
 def fit_latin(
-    rows: list[Row], calibration: list[Row], states: WordStates, choices: Choices
+    rows: list[Row], calibration: list[Row], states: WordStates | NoStates, choices: Choices
 ) -> dict[str, Array]:
     """The arrays of the file."""
     states.read([row.text for row in rows + calibration])
@@ -51,11 +50,11 @@ def fit_latin(
     mean, spread = sample.mean(axis=0, dtype=np.float32), sample.std(axis=0, dtype=np.float32)
     known = torch.from_numpy(mean), torch.from_numpy(np.maximum(spread, _LEAST_SPREAD))
     tagger = fit(lambda: FirstLayer(*known, choices.hidden), examples, choices)
-    arrays = _arrays(tagger)
+    arrays = _arrays(tagger, states.layers)
     return arrays | {"latin_out_bias": calibrated(arrays["latin_out_bias"], calibration, tagger, states)}
 
 
-def calibrated(bias: Array, rows: list[Row], tagger: Tagger, states: WordStates) -> Array:
+def calibrated(bias: Array, rows: list[Row], tagger: Tagger, states: WordStates | NoStates) -> Array:
     """[tags]: the last layer's, with what calibration adds to each type."""
 
     def read(row: Row) -> tuple[list[int], list[int], Floats] | None:
@@ -70,12 +69,12 @@ def calibrated(bias: Array, rows: list[Row], tagger: Tagger, states: WordStates)
     return shifted(bias, by)
 
 
-def _arrays(tagger: Tagger) -> dict[str, Array]:
+def _arrays(tagger: Tagger, layers: tuple[int, ...]) -> dict[str, Array]:
     assert isinstance(tagger.first, FirstLayer)
-    return tagger.first.arrays() | tagger.convolutions.arrays("latin")
+    return tagger.first.arrays(layers) | tagger.convolutions.arrays("latin")
 
 
-def _example(row: Row, states: WordStates) -> Example:
+def _example(row: Row, states: WordStates | NoStates) -> Example:
     words, bits = states.words(row.text), states.bits(row.text)
 
     def inputs(blank: bool) -> tuple[Array, ...]:

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import sys
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radixway.encoders import Encoder
+from radixway.encoders import Encoder, Encoding
 from radixway.guard.pii.head import LAYERS
 from radixway.guard.pii.words import Words, split_words, word_bits
 
@@ -18,12 +19,13 @@ _SAVE_EVERY = 2000
 class WordStates:
     """By text: its words, the means of their pieces' states, side by side, and their features."""
 
-    def __init__(self, encoder: Encoder, folder: Path) -> None:
+    def __init__(self, encoder: Encoder, folder: Path, layers: Sequence[int] = LAYERS) -> None:
         """`folder` keeps what was read with this encoder."""
+        self.layers = tuple(layers)
         self._encoder = encoder
         self._states = folder / f"{encoder.id}.f16"
         self._index_file = folder / f"{encoder.id}.json"
-        self._width = encoder.size * len(LAYERS)
+        self._width = encoder.size * len(layers)
         folder.mkdir(parents=True, exist_ok=True)
         known = json.loads(self._index_file.read_text()) if self._index_file.is_file() else {}
         self._index: dict[str, tuple[int, list[list[int]], int]] = known
@@ -35,10 +37,10 @@ class WordStates:
         with self._states.open("r+b" if self._states.exists() else "w+b") as file:
             file.seek(self._rows * self._width * 2)
             for done, text in enumerate(missing, start=1):
-                encoding = self._encoder.encode([text], layers=LAYERS)[0]
+                encoding = self._encoder.encode([text], layers=self.layers)[0]
                 words = split_words(text, encoding.offsets)
                 if len(words):
-                    side_by_side = np.concatenate([encoding.states[layer] for layer in LAYERS], axis=1)
+                    side_by_side = np.concatenate([encoding.states[layer] for layer in self.layers], axis=1)
                     file.write(words.pooled(side_by_side).astype(np.float16).tobytes())
                 table = np.stack([words.starts, words.begin, words.end], axis=1).tolist()
                 self._index[_key(text)] = (self._rows, table, encoding.tokens)
@@ -63,6 +65,44 @@ class WordStates:
         """[words, layers · size]"""
         start, table, _ = self._index[_key(text)]
         return self._file[start : start + len(table)]
+
+
+class NoStates:
+    """The same of an encoder that is not asked: words and features alone."""
+
+    layers: tuple[int, ...] = ()
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._known: dict[str, tuple[Words, NDArray[np.int64]]] = {}
+
+    def read(self, texts: list[str]) -> None:
+        """Splits what is not known yet."""
+        for text in dict.fromkeys(texts):
+            pieces = run(self._encoder.pieces(text))
+            words = split_words(text, pieces.offsets)
+            self._known[text] = words, word_bits(text, words, pieces.tokens)
+
+    def words(self, text: str) -> Words:
+        """Of a text that was split."""
+        return self._known[text][0]
+
+    def bits(self, text: str) -> NDArray[np.int64]:
+        """[words]"""
+        return self._known[text][1]
+
+    def of(self, text: str) -> NDArray[np.float16]:
+        """[words, 0]"""
+        return np.zeros((len(self._known[text][0]), 0), np.float16)
+
+
+def run(steps: Generator[None, None, Encoding]) -> Encoding:
+    """To its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
 
 
 def _key(text: str) -> str:

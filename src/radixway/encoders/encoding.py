@@ -68,6 +68,10 @@ class Encoder(Protocol):
         """Those whose states can be asked for; the last one's make the vector."""
         ...
 
+    def pieces(self, text: str) -> Generator[None, None, Encoding]:
+        """Only where the pieces of `text` stand: nothing is read, vector and states are empty."""
+        ...
+
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
         """One encoding per text. Raises ValueError for a layer that there is not."""
         ...

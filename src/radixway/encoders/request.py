@@ -65,6 +65,10 @@ class RequestEncodings:
                 if self._passes.get(text) is found:
                     del self._passes[text]
 
+    def is_asked_for(self, text: str) -> bool:
+        """Whether `text` has been read, or is being read."""
+        return text in self._passes
+
     def _begin(self, text: str, layers: frozenset[int]) -> _Pass:
         reading = asyncio.ensure_future(self._read(text, layers))
         begun = self._passes[text] = _Pass(layers, reading)

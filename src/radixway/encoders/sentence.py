@@ -46,6 +46,11 @@ class SentenceEncoder:
         self._backbone = backbone
         self._summarised = tuple(layers[max(0, len(layers) * third // 3 - 1)] for third in (1, 2, 3))
 
+    def pieces(self, text: str) -> Generator[None, None, Encoding]:
+        """See `Encoder`."""
+        found = yield from self._pieces.steps(text)
+        return Encoding(np.zeros(self.size, np.float32), len(found.ids), found.offsets)
+
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
         """See `Encoder`."""
         return [_finish(self.steps(text, layers=layers)) for text in texts]

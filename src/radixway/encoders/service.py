@@ -118,6 +118,11 @@ class EncoderService:
             return await encodings.encode(text, layers=layers)
         return await self.read(text, layers=layers)
 
+    def is_asked_for(self, text: str) -> bool:
+        """Whether this request has asked for `text` already: whoever asks again has it for nothing."""
+        encodings = of_this_request.get()
+        return encodings is not None and encodings.service is self and encodings.is_asked_for(text)
+
     async def read(self, text: str, *, layers: Sequence[int] = ()) -> Encoding:
         """The same, and reads it whoever else did."""
         return await self.run(lambda encoder: encoder.steps(text, layers=layers))

@@ -42,6 +42,7 @@ def open_judge(config: Config, semantic: SemanticSection | None, encoders: Encod
         model=path,
         mapping=mapping,
         models_dir=section.models_dir or _folder(config.encoders, semantic),
+        in_part_from=config.guard.long_texts.fast_from,
     )
 
 
@@ -64,7 +65,8 @@ def open_finder(
     folder = _folder(config.encoders, semantic)
     if path is None and folder is not None and (found := discover(folder).get("pii")) is not None:
         path = found.path
-    return ShippedFinder(encoders, model=path, mapping=mapping, threshold=threshold)
+    fast_from = config.guard.long_texts.fast_from
+    return ShippedFinder(encoders, model=path, mapping=mapping, threshold=threshold, in_part_from=fast_from)
 
 
 def _there(path: Path | None, key: str) -> Path | None:

@@ -21,6 +21,21 @@ class BlockReplySection(Section):
     """200: an answer that ends with `content_filter`, as published. 403: an error."""
 
 
+class LongTextsSection(Section):
+    """Texts whose whole pass through the encoder takes longer than a request can wait."""
+
+    reading: Literal["whole", "fast"] = "whole"
+    """`fast`: names by the encoder's first layers alone, attacks in the passages whose words look most like
+    one; patterns and known wordings everywhere, as ever. docs/guard.md says what is missed."""
+    from_characters: int = Field(default=16_000, ge=2_000)
+    """Shorter texts are read whole. Some four characters are a token."""
+
+    @property
+    def fast_from(self) -> int | None:
+        """Characters from which texts are read fast; None for never."""
+        return self.from_characters if self.reading == "fast" else None
+
+
 class GuardPolicy(Section):
     """What is different for the tenants that name it (`tenants.<name>.guard`)."""
 
@@ -46,6 +61,7 @@ class GuardSection(Section):
     jailbreak: JailbreakSection = JailbreakSection()
     answers: AnswersSection = AnswersSection()
     block: BlockReplySection = BlockReplySection()
+    long_texts: LongTextsSection = LongTextsSection()
     audit: AuditSection = AuditSection()
     policies: dict[str, GuardPolicy] = Field(default_factory=dict)
 
@@ -54,7 +70,7 @@ def is_asked_for(guard: GuardSection) -> bool:
     """Whether the section itself wants requests looked at; classic keys may want it without."""
     if guard.enabled is not None:
         return guard.enabled
-    return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block"})
+    return bool(guard.model_fields_set - {"enabled", "policies", "audit", "block", "long_texts"})
 
 
 def may_be_asked_for(guard: GuardSection) -> bool:

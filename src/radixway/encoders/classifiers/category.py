@@ -28,6 +28,10 @@ class WithCategories:
         self._encoder = encoder
         self._classifier = classifier
 
+    def pieces(self, text: str) -> Generator[None, None, Encoding]:
+        """See `Encoder`."""
+        return self._encoder.pieces(text)
+
     def encode(self, texts: Sequence[str], *, layers: Sequence[int] = ()) -> list[Encoding]:
         """See `Encoder`."""
         return [_finish(self.steps(text, layers=layers)) for text in texts]

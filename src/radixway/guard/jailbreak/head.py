@@ -7,7 +7,7 @@ two readers had not been trained on, so that it trusts them as far as they carry
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -28,6 +28,28 @@ JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.n
 """The one that ships."""
 HAN_ALONE = 0.5
 """Share of Chinese among a text's characters from which the encoder's states say nothing."""
+
+
+@dataclass(slots=True, frozen=True)
+class Words:
+    """What the n-grams say of a text, passage by passage."""
+
+    passages: Sequence[str]
+    logits: Floats
+    """[passages, 1 + kinds]"""
+    han: float
+    """How far the text counts as Chinese, in [0, 1]."""
+
+    @property
+    def likeliest(self) -> Floats:
+        """[1 + kinds], of the passage that is likeliest to attack."""
+        row: Floats = self.logits[int(self.logits[:, 0].argmax())]
+        return row
+
+    def most_suspicious(self, count: int) -> list[str]:
+        """Passages, the likeliest to attack first."""
+        order = np.argsort(-self.logits[:, 0], kind="stable")
+        return [self.passages[at] for at in order[:count]]
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,13 +103,18 @@ class JailbreakHead:
 
     def read(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Reading:
         """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
-        words, han_share, passages = self._read_words(text)
-        han = min(1.0, han_share / HAN_ALONE)
-        states, parts = self._read_states(encoding) if han < 1 else (np.zeros_like(words), 1)
+        return self.judge(self.read_words(text), [encoding], hits)
+
+    def judge(self, read: Words, encodings: Sequence[Encoding], hits: Mapping[str, float]) -> Reading:
+        """The same, from the n-grams of a whole text and encodings of the text, or of passages in it."""
+        words, han = read.likeliest, read.han
+        said = [self._read_states(encoding) for encoding in encodings] if han < 1 else []
+        states = max((logits for logits, _ in said), key=_of_attack, default=np.zeros_like(words))
         evidence = -sum(log(1 - min(confidence, 0.99)) for confidence in hits.values())
         logit = self._weights.logit(float(states[0]), float(words[0]), han, evidence)
         risk = 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
-        return Reading(risk, self._kinds((1 - han) * states + words, risk), max(parts, passages))
+        parts = sum(count for _, count in said)
+        return Reading(risk, self._kinds((1 - han) * states + words, risk), max(parts, len(read.passages)))
 
     def _kinds(self, logits: Floats, risk: float) -> dict[str, float]:
         """The likeliest kind is as likely as an attack at all, the others in proportion."""
@@ -104,17 +131,22 @@ class JailbreakHead:
         logits[len(windows) :, 0] += self._closer_bias
         return logits[int(logits[:, 0].argmax())], len(windows)
 
-    def _read_words(self, text: str) -> tuple[Floats, float, int]:
-        """Logits of the passage that is likeliest to attack, the share of Chinese, and how many there are."""
-        read = [text_features(passage, self._buckets) for passage in segments.passages_of(text)]
+    def read_words(self, text: str) -> Words:
+        """What needs no encoder."""
+        passages = segments.passages_of(text)
+        read = [text_features(passage, self._buckets) for passage in passages]
         logits = np.stack([self._of_words(features) for features in read])
         han_share = sum(features.han_share for features in read) / len(read)
-        return logits[int(logits[:, 0].argmax())], han_share, len(read)
+        return Words(passages, logits, min(1.0, han_share / HAN_ALONE))
 
     def _of_words(self, features: TextFeatures) -> Floats:
         columns, values = weighted_ngrams(features, self._rarity)
         logits: Floats = self._ngrams_bias + (values @ self._ngrams[columns].astype(np.float32)) * self._scale
         return logits
+
+
+def _of_attack(logits: Floats) -> float:
+    return float(logits[0])
 
 
 def _take(head: Head, name: str, *shape: int) -> Floats:

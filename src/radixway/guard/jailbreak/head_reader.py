@@ -14,12 +14,19 @@ from radixway.guard.jailbreak.reading import LONG, Reading
 
 log = logging.getLogger(__name__)
 
+PASSAGES = 4
+"""Of a long text, as many are read by the encoder: those whose n-grams are likeliest to attack."""
+
 
 class HeadReader:
     """Reads with the encoding that other heads of the request share. Loads the head with the first text."""
 
-    def __init__(self, encoders: EncoderService, path: Path = JAILBREAK_HEAD) -> None:
+    def __init__(
+        self, encoders: EncoderService, path: Path = JAILBREAK_HEAD, *, in_part_from: int | None = None
+    ) -> None:
+        """`in_part_from`: characters from which of a text only `PASSAGES` are read by the encoder."""
         self._encoders = encoders
+        self.in_part_from = in_part_from
         self._path = path
         self._head: JailbreakHead | None = None
         self._failure: str | None = None
@@ -32,10 +39,18 @@ class HeadReader:
     async def read(self, text: str, hits: Mapping[str, float]) -> Reading:
         """See `Reader`."""
         head = self._head or await self._load()
+        is_long = self.in_part_from is not None and len(text) >= self.in_part_from
+        if is_long and not self._encoders.is_asked_for(text):
+            return await self._read_in_part(head, text, hits)
         encoding = await self._encoders.encode(text)
         if len(text) <= LONG:
             return head.read(text, encoding, hits)
         return await asyncio.to_thread(head.read, text, encoding, hits)
+
+    async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> Reading:
+        words = await asyncio.to_thread(head.read_words, text)
+        passages = words.most_suspicious(PASSAGES) if words.han < 1 else []
+        return head.judge(words, [await self._encoders.encode(each) for each in passages], hits)
 
     def describe(self) -> dict[str, object]:
         """See `Reader`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from radixway.encoders import EncoderService
+from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.jailbreak.judge import THRESHOLD, ShippedJudge
 from radixway.guard.jailbreak.models import ModelsReader, published_models
 
@@ -17,14 +18,17 @@ def open_judge(
     mapping: Path | None = None,
     models_dir: Path | None = None,
     judges_system: bool = False,
+    in_part_from: int | None = None,
 ) -> ShippedJudge:
     """`model`: a sequence classifier's directory, with its labels in `mapping` where they do not lie in it.
 
     Without it the preferred one in `models_dir` reads, if there is one, else the shipped head. Known wordings
     are looked for in either case. What cannot be loaded is told in the log and in `ShippedJudge.describe`.
+    `in_part_from`: see `HeadReader`.
     """
     paths = [model] if model is not None else published_models(models_dir) if models_dir is not None else []
-    shipped = ShippedJudge(encoders, threshold=threshold, judges_system=judges_system)
+    reader = HeadReader(encoders, in_part_from=in_part_from)
+    shipped = ShippedJudge(encoders, threshold=threshold, reader=reader, judges_system=judges_system)
     if paths:
         shipped.reader = ModelsReader(encoders, paths, shipped.reader, mapping)
     return shipped

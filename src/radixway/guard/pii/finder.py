@@ -14,7 +14,8 @@ from typing import Protocol
 from radixway.encoders import Encoder, EncoderBusy, EncoderError, EncoderService, Encoding
 from radixway.encoders.classifiers import TokenReading, load_token_classifier
 from radixway.encoders.classifiers.on_use import ClassifierOnUse
-from radixway.guard.pii.head import LAYERS, PII_HEAD, PiiHead
+from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
+from radixway.guard.pii.in_part import read_in_part
 from radixway.guard.pii.labels import published_type
 from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
 from radixway.guard.pii.tagging import SOFT_TYPES
@@ -62,13 +63,21 @@ class ShippedFinder:
         mapping: Path | None = None,
         head: Path = PII_HEAD,
         threshold: float = THRESHOLD,
+        in_part_from: int | None = None,
     ) -> None:
-        """`model`: a token classifier's directory in place of `head`, `mapping` its labels' file."""
+        """`model`: a token classifier's directory in place of `head`, `mapping` its labels' file.
+
+        `in_part_from`: see `HeadFinder`.
+        """
         self.path = model or head
         """What finds the types that have no form."""
         self.threshold = threshold
+        self.in_part_from = in_part_from
+        """Characters from which a text is read in part; None for never."""
         self._soft: SoftFinder = (
-            HeadFinder(encoders, head) if model is None else ClassifierFinder(encoders, model, mapping)
+            HeadFinder(encoders, head, in_part_from=in_part_from)
+            if model is None
+            else ClassifierFinder(encoders, model, mapping)
         )
         self._told: str | None = None
 
@@ -110,26 +119,59 @@ class HeadFinder:
 
     types = SOFT_TYPES
 
-    def __init__(self, encoders: EncoderService, path: Path) -> None:
-        """The head is read with the first text."""
+    def __init__(
+        self,
+        encoders: EncoderService,
+        path: Path,
+        *,
+        in_part_from: int | None = None,
+        words_path: Path = WORDS_HEAD,
+    ) -> None:
+        """The head is read with the first text.
+
+        `in_part_from`: characters from which the head at `words_path` looks at all of a text, and the encoder
+        reads only where that is in doubt; unless somebody else has all of it read anyway.
+        """
         self._encoders = encoders
         self._path = path
+        self._in_part_from = in_part_from
+        self._words_path = words_path
+        self._words: PiiHead | None = None
         self._head: PiiHead | None = None
         self.failure: str | None = None
 
     async def find(self, text: str) -> list[PersonalData]:
         """See `SoftFinder`."""
         head = self._head or await self._load()
+        words = await self._for_long(text)
         found: list[PersonalData] = []
         for begin, end in _parts(text):
             part = text if end - begin == len(text) else text[begin:end]
-            encoding = await self._encoders.encode(part, layers=LAYERS)
-            if len(part) <= _INLINE:
-                spans = head.find(part, encoding)
+            if words is not None:
+                spans = await self._encoders.run(partial(read_in_part, words, head, part))
             else:
-                spans = await self._encoders.run(partial(_search, head, part, encoding))
+                spans = await self._of(head, part)
             found += (replace(each, begin=each.begin + begin, end=each.end + begin) for each in spans)
         return found
+
+    async def _of(self, head: PiiHead, text: str) -> list[PersonalData]:
+        encoding = await self._encoders.encode(text, layers=LAYERS)
+        if len(text) <= _INLINE:
+            return head.find(text, encoding)
+        return await self._encoders.run(partial(_search, head, text, encoding))
+
+    async def _for_long(self, text: str) -> PiiHead | None:
+        """The head of words, if `text` is for it; a failure is told once, then all texts are read whole."""
+        if self._in_part_from is None or len(text) < self._in_part_from or self._encoders.is_asked_for(text):
+            return None
+        if self._words is None:
+            encoder = await self._encoders.ready()
+            try:
+                self._words = await asyncio.to_thread(PiiHead.load, self._words_path, encoder, self._path)
+            except EncoderError as error:
+                log.warning("long texts are read whole: %s", error)
+                self._in_part_from = None
+        return self._words
 
     async def _load(self) -> PiiHead:
         """What does not fit the encoder is not tried again. Raises EncoderError."""

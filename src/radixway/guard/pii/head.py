@@ -22,6 +22,8 @@ PII_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "pii.npz"
 """The one that ships."""
 LAYERS = (2, 4, 6)
 """Whose states are read: names are told apart early, what they mean late."""
+WORDS_HEAD = PII_HEAD.with_name("pii_words.npz")
+"""Ships, too: knows what words look like, and no states. For texts too long to read whole."""
 
 _PART = 1024
 """Words read at a time; more would keep megabytes."""
@@ -36,7 +38,7 @@ _CHARACTERS = 4000
 class LatinTagger:
     """Tags of words, for every script but Chinese."""
 
-    states: tuple[Floats, ...]
+    states: dict[int, Floats]
     """By layer, [size, hidden]."""
     features: Floats
     """[features, hidden]"""
@@ -47,7 +49,8 @@ class LatinTagger:
     @classmethod
     def read(cls, head: Head) -> LatinTagger:
         """Raises EncoderError for shapes that do not fit, KeyError where an array is missing."""
-        states = tuple(head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in LAYERS)
+        layers = head.settings.get("layers", LAYERS)
+        states = {layer: head.arrays[f"latin_states_{layer}"].astype(np.float32) for layer in layers}
         features = head.arrays["latin_features"].astype(np.float32)
         if len(features) != len(FEATURES):
             raise EncoderError(f"the PII head knows {len(features)} features of words, not {len(FEATURES)}")
@@ -60,7 +63,7 @@ class LatinTagger:
         first = int(words.starts[begin])
         last = int(words.starts[end]) if end < len(words) else encoding.tokens
         read = np.zeros((last - first, len(self.bias)), np.float32)
-        for layer, weights in zip(LAYERS, self.states, strict=True):
+        for layer, weights in self.states.items():
             read += encoding.states[layer][first:last] @ weights
         seen = part.pooled(read) + as_matrix(word_bits(text, part, last - first)) @ self.features
         return self.convolutions.likelihoods(np.maximum(seen + self.bias, 0))
@@ -69,25 +72,32 @@ class LatinTagger:
 class PiiHead:
     """Finds soft types. Safe to use from several threads."""
 
-    def __init__(self, head: Head) -> None:
-        """Raises EncoderError for a head that this version cannot read."""
+    def __init__(self, head: Head, chinese: Head | None = None) -> None:
+        """`chinese`: where `head` has no tagger of Chinese, one that has. Raises EncoderError for a head that
+        this version cannot read."""
         if head.labels != TAGS:
             raise EncoderError(f"the PII head has the tags {', '.join(head.labels)}, not {', '.join(TAGS)}")
         try:
             self._latin = LatinTagger.read(head)
-            self._chinese = ChineseTagger.read(head)
+            self._chinese = ChineseTagger.read(chinese or head)
         except KeyError as error:
             raise EncoderError(f"the PII head has no {error}") from None
 
     @classmethod
-    def load(cls, path: Path, encoder: Encoder) -> PiiHead:
-        """Raises EncoderError where the file is damaged or was trained with another encoder."""
+    def load(cls, path: Path, encoder: Encoder, chinese: Path | None = None) -> PiiHead:
+        """`chinese`: the file of a head for it, as above. Raises EncoderError where a file is damaged, or was
+        trained with another encoder."""
         head = Head.load(path, kind="pii")
         head.check(encoder)
-        return cls(head)
+        return cls(head, None if chinese is None else Head.load(chinese, kind="pii"))
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Whose states are read."""
+        return tuple(self._latin.states)
 
     def find(self, text: str, encoding: Encoding) -> list[PersonalData]:
-        """In order, none overlapping another; of any confidence. `encoding` has the states of `LAYERS`."""
+        """In order, none overlapping another; of any confidence. `encoding` has the states of `layers`."""
         steps = self.steps(text, encoding)
         while True:
             try:

@@ -1,0 +1,61 @@
+"""Soft types in a text too long to read whole: words everywhere, the encoder where they leave most doubt.
+
+pieces    0 ────────── 220 ────────── 440 ────────── 660 …
+read           [204 ──────────── 456)                       16 more on either side, so that it is one window
+kept               [220 ────────── 440)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+
+from radixway.encoders import Encoder, Encoding
+from radixway.guard.pii.head import LAYERS, PiiHead
+from radixway.pipeline import PersonalData
+
+MOST_READ = 8
+"""Stretches of a text that the encoder reads."""
+STRETCH, MARGIN = 220, 16
+"""Pieces."""
+_WORTH_IT = 0.3
+"""Doubt below which reading would change nothing."""
+
+
+def read_in_part(
+    words: PiiHead, whole: PiiHead, text: str, encoder: Encoder
+) -> Generator[None, None, list[PersonalData]]:
+    """As `whole` would find them, nearly. Pauses after every window. `words` reads no states."""
+    pieces = yield from encoder.pieces(text)
+    yield
+    found = yield from words.steps(text, pieces)
+    for stretch in doubtful(found, pieces):
+        yield
+        begin, end = _characters(pieces, stretch, 0)
+        left, right = _characters(pieces, stretch, MARGIN)
+        encoding = yield from encoder.steps(text[left:right], layers=LAYERS)
+        again = yield from whole.steps(text[left:right], encoding)
+        found = [each for each in found if not begin <= each.begin < end]
+        moved = (replace(each, begin=each.begin + left, end=each.end + left) for each in again)
+        found += (each for each in moved if begin <= each.begin < end)
+    return sorted(found, key=lambda each: each.begin)
+
+
+def doubtful(found: list[PersonalData], pieces: Encoding) -> list[int]:
+    """Which stretches leave most doubt, at most `MOST_READ`; in the text's order."""
+    if not found:
+        return []
+    at = np.searchsorted(pieces.offsets[:, 0], [each.begin for each in found], side="right") - 1
+    doubt = [min(each.confidence, 1 - each.confidence) for each in found]
+    by_stretch = np.bincount(at // STRETCH, doubt)
+    most = np.argsort(-by_stretch, kind="stable")[:MOST_READ]
+    return sorted(int(each) for each in most if by_stretch[each] >= _WORTH_IT)
+
+
+def _characters(pieces: Encoding, stretch: int, margin: int) -> tuple[int, int]:
+    """Of a stretch, with so many pieces more on either side."""
+    first = max(0, stretch * STRETCH - margin)
+    last = min(pieces.tokens, (stretch + 1) * STRETCH + margin)
+    return int(pieces.offsets[first, 0]), int(pieces.offsets[last - 1, 1])
