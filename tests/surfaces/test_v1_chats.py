@@ -181,6 +181,17 @@ async def test_a_question_that_waits_its_turn_hears_the_answer_before(eve: Chatt
     assert model.last() == ["user: hello", "assistant: Well", "user: again"]
 
 
+async def test_a_pending_answer_tells_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    fetched = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_length": 16384}
+    async with running_gateway(chat={"allow_debug_auth": True, "models": [fetched]}) as gateway:
+        eve = await login(gateway, "eve")
+        chat = await eve.chat()
+        turn = await eve.ask(chat, "hello", reply="later")
+        _, waiting = await eve.call("GET", f"{chat}/messages/{turn['answer']['id']}")
+        assert waiting["queue"] == {"position": 0, "size": 1, "eta_s": None}
+
+
 async def test_who_wants_no_interruption_is_refused_while_busy(eve: Chatter, model: Model) -> None:
     chat = await eve.chat()
     model.never_ends.set()

@@ -19,6 +19,7 @@ from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
+from radixway.chat.pace import Pace
 from radixway.chat.portable import Imports
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
@@ -96,6 +97,7 @@ class ChatRoom:
         self.imports = Imports(
             self.database, Limits(messages=limits.messages_per_chat, characters=limits.message_characters)
         )
+        self.pace = Pace(self.database, self.jobs, clock)
         self.tags = Tags(self.database)
         self.search = Search(self.database)
         self.shares = Shares(self.database, self.messages, clock)

@@ -91,6 +91,7 @@ messages = Table(
     Column("safety_rots", Text),
     Column("idempotency_key", Text),
     Index("ix_messages_of_chat", "chat_id", "id"),
+    Index("ix_messages_begun", "work_begin_at"),
     UniqueConstraint("chat_id", "idempotency_key"),
 )
 

@@ -1,5 +1,6 @@
 """`/v1/chats/{chat}/messages`: questions with their answers, and other answers than the first."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Response
@@ -12,7 +13,7 @@ from radixway.surfaces.chats.events import event_stream
 from radixway.surfaces.chats.messages import position
 from radixway.surfaces.chats.v1.bodies import Asking, EditedMessage, NewMessage
 from radixway.surfaces.chats.v1.chats import Id
-from radixway.surfaces.chats.v1.shapes import Message, Turn
+from radixway.surfaces.chats.v1.shapes import Message, Place, Turn
 from radixway.surfaces.chats.who import Who
 
 _STREAMS: dict[int | str, dict[str, Any]] = {
@@ -67,8 +68,12 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
 
     @router.get("/{message_id}")
     async def message(chat_id: Id, message_id: Id, user: User) -> Message:
-        """One message."""
-        return Message.of(await found(user, chat_id, message_id))
+        """One message; of a pending answer, where it stands in its queue."""
+        asked = await found(user, chat_id, message_id)
+        place = await room.pace.place(asked)
+        read = Message.of(asked)
+        read.queue = None if place is None else Place(**asdict(place))
+        return read
 
     @router.get("/{message_id}/events", responses=_STREAMS, response_class=Response)
     async def events(

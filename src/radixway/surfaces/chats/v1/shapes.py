@@ -13,6 +13,16 @@ from radixway.chat.branches import siblings
 from radixway.chat.records import MessageState, Role
 
 
+class Place(BaseModel):
+    """Where an answer stands in its queue."""
+
+    position: int
+    """How many go before it."""
+    size: int
+    eta_s: float | None
+    """Until it is begun, at the pace of the last minutes; null: none of its model was begun in them."""
+
+
 class Message(BaseModel):
     """One message; its parents make the thread that it belongs to."""
 
@@ -34,6 +44,8 @@ class Message(BaseModel):
     """Between the question and the first word."""
     took_s: float | None
     """Between the question and the end."""
+    queue: Place | None = None
+    """Where a pending answer stands; where the message alone is told."""
     siblings: list[str] | None = None
     """What stands in its place, itself included; where the whole chat is told."""
 
