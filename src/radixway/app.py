@@ -254,7 +254,8 @@ class Gateway:
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
         to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], tap)
-        around = [*audited, *reading.agents_middlewares()]
+        doors: list[Middleware] = [] if tenants is None else [tenants.door()]
+        around = [*audited, *doors, *reading.agents_middlewares()]
         session_header = (
             config.routing.session.headers[0] if config.routing.session.headers else "x-session-id"
         )

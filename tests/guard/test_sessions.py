@@ -88,3 +88,19 @@ async def test_what_was_said_to_a_model_before_is_not_shown_to_another_that_may_
             assert headers["x-vsr-pii-violation"] == "true" and len(prompts) == 1
             status, _, _ = await gateway.post(path, body | {"model": "private"})
             assert status == 200 and EMAIL in prompts[1]
+
+
+async def test_nobody_reads_for_a_tenant_that_may_ask_nothing_more(monkeypatch, tokenizer):
+    key = "k1-0123456789abcdef"
+    tenants = {"acme": {"keys": [{"key": key}], "rates": {"requests_per_minute": 1}}}
+    sections = {"guard": {"enabled": True}, "trajectories": {"tokenizer": str(GUIDE)}, "tenants": tenants}
+    async with scripted_worker(model(tokenizer, [])) as worker:
+        async with guarded(monkeypatch, worker.url, **sections) as gateway:
+            headers = {"authorization": f"Bearer {key}"}
+            statuses = []
+            for text in ("first", "second"):
+                body = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": text}]}
+                path = "/sessions/s1/v1/messages"
+                statuses.append((await gateway.post(path, body, headers=headers))[0])
+            assert statuses == [200, 429]
+            assert "first" in gateway.finder.asked and "second" not in gateway.finder.asked

@@ -69,6 +69,16 @@ class Account:
 
     def admit(self, now: float, estimate: Estimate = NOTHING) -> None:
         """Let a request in. Raises LimitReached."""
+        self.check_room(now, estimate)
+        self.in_hand += 1
+        if self.estimates:
+            self.reserved_tokens += estimate.tokens
+            self.reserved_cost += estimate.cost
+        if self._has_rates:
+            self._requests.add(now, 1)
+
+    def check_room(self, now: float, estimate: Estimate = NOTHING) -> None:
+        """Whether a request could be let in now. Raises LimitReached."""
         try:
             if self._has_rates:
                 self._check_rates(now, estimate)
@@ -78,12 +88,6 @@ class Account:
             limit = str(refusal.code)
             self.refused[limit] = self.refused.get(limit, 0) + 1
             raise
-        self.in_hand += 1
-        if self.estimates:
-            self.reserved_tokens += estimate.tokens
-            self.reserved_cost += estimate.cost
-        if self._has_rates:
-            self._requests.add(now, 1)
 
     def settle(self, now: float, estimate: Estimate, tokens: int, cost: float) -> None:
         """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""

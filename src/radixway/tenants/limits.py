@@ -99,6 +99,22 @@ class Limits:
         self._book.count(now, account.tenant, model, request.category or "", currency, figures)
 
 
+class Door:
+    """A `pipeline.Middleware` before what reads calls of sessions, whose limits are kept further down:
+    for whoever could not be let in anyway nobody reads.
+    """
+
+    def __init__(self, accounts: Mapping[str, Account], clock: Callable[[], float] = time) -> None:
+        self._accounts = accounts
+        self._clock = clock
+
+    async def __call__(self, request: Request, call_next: Next) -> Reply:
+        """The answer of whoever comes next. Raises LimitReached."""
+        if request.tenancy is not None:
+            self._accounts[request.tenancy.name].check_room(self._clock())
+        return await call_next(request)
+
+
 def _used_in(request: Request, reply: Reply) -> Used | None:
     """What a whole reply used; None where it is no answer."""
     if not 200 <= reply.status < 300:

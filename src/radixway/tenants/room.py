@@ -15,7 +15,7 @@ from radixway.tenants.account import Account
 from radixway.tenants.book import UsageBook, day_of, report
 from radixway.tenants.keeping import Keeping
 from radixway.tenants.keys import KeyRing
-from radixway.tenants.limits import Limits
+from radixway.tenants.limits import Door, Limits
 from radixway.tenants.metrics import TenantsCollector
 from radixway.tenants.prices import Prices, PricingOf
 from radixway.tenants.salting import Salting
@@ -66,6 +66,10 @@ class TenantsRoom:
         )
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
         return [limits, Salting()] if salted else [limits]
+
+    def door(self) -> Middleware:
+        """For the beginning of the road of sessions, whose limits are kept behind them."""
+        return Door(self.accounts, self.clock)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
