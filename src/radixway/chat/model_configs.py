@@ -86,8 +86,10 @@ class ModelConfigs:
         return list((named | self._of_pulled() | self._configured).values())
 
     def find(self, name: str) -> ModelConfig | None:
-        """By its name, the one that it has for its workers, or, among the configured ones, the same words: the
-        overview's `llama-30b-sft-6` is `OA_SFT_Llama_30B_6`. None where there is none, or several."""
+        """By its name, the one that it has for its workers, or, of the configured ones, the same words.
+
+        The overview's `llama-30b-sft-6` is `OA_SFT_Llama_30B_6`. None where there is none, or several.
+        """
         if name in self._configured:
             return self._configured[name]
         if (pulled := self._of_pulled().get(name)) is not None:
