@@ -95,6 +95,7 @@ async def test_an_answer_under_way_is_not_taken_along(database: Database) -> Non
         ([CHAT, ASKED | {"state": "pending"}], "line 2.state"),
         ([CHAT, ASKED | {"state": "complete"}], "line 2.state"),
         ([CHAT, ASKED | {"content": None}], "line 2.content"),
+        ([CHAT, ASKED | {"usage": {"tokens": float("nan")}}], "line 2.usage"),
         ([CHAT, ASKED | {"content": "a\x00b"}], "line 2"),
         ([CHAT, ASKED | {"content": "12345678901"}], "line 2.content"),
         ([CHAT, ANSWERED], "line 2.parent_id"),

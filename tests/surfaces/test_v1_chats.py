@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from chatting import Chatter, login
+from radixway.chat.room import ChatRoom
+from radixway.config import ChatSection
+from radixway.pipeline import Reply, Request
+from radixway.surfaces.chats.app import chat_app
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -27,6 +31,11 @@ async def say(exchange: Exchange, words: str, finish_reason: str = "stop") -> No
         await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
     await exchange.chunk(b"data: [DONE]\n\n")
     await exchange.end_stream()
+
+
+async def no_road(_: Request) -> Reply:
+    """Of a gateway that nobody asks."""
+    raise AssertionError
 
 
 class Model:
@@ -190,6 +199,32 @@ async def test_a_pending_answer_tells_its_place(tmp_path: Path, monkeypatch: pyt
         turn = await eve.ask(chat, "hello", reply="later")
         _, waiting = await eve.call("GET", f"{chat}/messages/{turn['answer']['id']}")
         assert waiting["queue"] == {"position": 0, "size": 1, "eta_s": None}
+
+
+async def test_what_is_too_long_names_its_field(
+    worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    chats = {"allow_debug_auth": True, "limits": {"message_characters": 5}}
+    async with running_gateway(worker.url, chat=chats) as gateway:
+        eve = await login(gateway, "eve")
+        chat = await eve.chat()
+        status, told = await eve.call("POST", f"{chat}/messages", {"content": "too long"})
+        assert status == 413 and told["detail"][0]["loc"] == ["body", "content"]
+        assert (await eve.ask(chat, "short"))["answer"]["state"] == "complete"
+
+
+async def test_every_path_and_body_is_in_the_openapi(tmp_path: Path) -> None:
+    room = ChatRoom(ChatSection(), tmp_path, road=no_road, served=tuple)
+    paths = chat_app(room).openapi()["paths"]
+    of_v1 = {path: calls for path, calls in paths.items() if path.startswith("/v1/chats")}
+    assert len(of_v1) >= 15
+    for path, calls in of_v1.items():
+        for method, call in calls.items():
+            assert call["summary"] and call.get("description"), (method, path)
+            if method == "patch":
+                assert call["requestBody"], path
+    await room.database.aclose()
 
 
 async def test_who_wants_no_interruption_is_refused_while_busy(eve: Chatter, model: Model) -> None:

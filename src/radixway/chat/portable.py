@@ -6,6 +6,7 @@ messages, parents before their children. Ids hold within one file: what is read 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -167,6 +168,10 @@ def _check(where: str, line: MessageLine, chat: PortableChat, limits: Limits) ->
         raise Invalid(f"{where}.content", f"longer than {limits.characters} characters", status=413)
     if limits.messages is not None and len(chat.messages) >= limits.messages:
         raise Invalid(where, f"more than {limits.messages} messages in a chat", status=413)
+    try:
+        json.dumps(line.usage, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise Invalid(f"{where}.usage", "this cannot be written as JSON") from None
     by_user = line.role is Role.PROMPTER
     if not line.state.is_final or by_user is not (line.state is MessageState.MANUAL):
         raise Invalid(f"{where}.state", f"a message of {line.role} cannot be {line.state}")

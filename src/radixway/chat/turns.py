@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
-from radixway.chat.errors import Invalid
+from radixway.chat.errors import Invalid, TooLarge
 from radixway.chat.messages import Messages, Question, WhileBusy, by_key, own_chat
 from radixway.chat.model_configs import ModelConfig, ModelConfigs
 from radixway.chat.records import Chat, Message, MessageState, Role
@@ -67,7 +67,8 @@ class Turns:
     ) -> tuple[Message, Message | None]:
         """A user's words, and an answer under way where one is wished for: both are written, or neither.
 
-        `parent_id` None: below the end of the thread that is open. Raises NotFound, Invalid, TooMany, Busy.
+        `parent_id` None: below the end of the thread that is open. Raises NotFound, Invalid, Busy, TooMany,
+        TooLarge: the chat is full.
         """
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
@@ -139,7 +140,10 @@ class Turns:
         answer, question, ended = None, None, list[str]()
         async with self._database.write() as connection:
             chat = await own_chat(connection, user_id, chat_id, lock=True)
-            said = await write(connection, chat)
+            try:
+                said = await write(connection, chat)
+            except TooLarge as error:
+                raise Invalid("content", str(error), status=413) from error
             if wish is not None:
                 above = await _above(connection, said)
                 question = self._question(said.id, wish, above)
