@@ -14,6 +14,7 @@ from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.erasing import erase
 from radixway.cli.evaluating import eval_app
+from radixway.cli.pulling import worker
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
@@ -47,7 +48,10 @@ rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=Tru
 app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
-_OTHERS: tuple[Callable[..., None], ...] = (engine, ask, classify, simulate, record, usage, erase, version)
+_OTHERS: tuple[Callable[..., None], ...] = (
+    *(engine, ask, classify, simulate),
+    *(record, usage, erase, worker, version),
+)
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
 for command in _OTHERS:

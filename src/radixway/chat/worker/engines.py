@@ -1,0 +1,185 @@
+"""Engines over HTTP: TGI by `/generate_stream`, all others by OpenAI's API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import aiohttp
+import msgspec
+
+from radixway.chat.worker.prompts import PromptFormat, Turn, render
+
+_decode = msgspec.json.Decoder().decode
+_SAMPLING = ("top_k", "top_p", "typical_p", "temperature", "repetition_penalty")
+_REASONS = {"stop": "eos_token", "length": "length", "stop_sequence": "stop_sequence"}
+"""Why an answer ended, in the published words."""
+
+
+class EngineError(Exception):
+    """The engine does not answer, or refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A step of an answer."""
+
+    text: str = ""
+    token_id: int = 0
+    log_prob: float | None = None
+    special: bool = False
+    """Its text is no part of the answer."""
+    whole: str | None = None
+    """With the last one, where the engine tells it: the whole text."""
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What an engine says of itself; None: nothing."""
+
+    model: str
+    longest_input: int | None = None
+    longest_total: int | None = None
+
+
+class Engine(Protocol):
+    """What answers."""
+
+    serving: Serving
+    formats: tuple[PromptFormat, ...]
+    """That it can be asked with, the best one first."""
+
+    def generate(
+        self, turns: Sequence[Turn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[Said]:
+        """An answer, as it comes. Whoever stops listening ends it. Raises EngineError.
+
+        `parameters`: published WorkParameters.
+        """
+        ...
+
+
+class Tgi:
+    """Text Generation Inference."""
+
+    formats: tuple[PromptFormat, ...] = ("v2", "chatml")
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, serving: Serving) -> None:
+        self.serving = serving
+        self._session = session
+        self._url = url
+
+    async def generate(
+        self, turns: Sequence[Turn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[Said]:
+        """See `Engine`."""
+        asked = {
+            "max_new_tokens": _most_new(parameters),
+            "do_sample": parameters.get("do_sample", True),
+            "seed": parameters.get("seed"),
+            "stop": list(stop),
+            "details": True,
+        } | _sampling(parameters)
+        body = {"inputs": render(turns, "chatml" if form == "chatml" else "v2"), "parameters": asked}
+        async for event in _events(self._session, f"{self._url}/generate_stream", body):
+            token, details = event.get("token") or {}, event.get("details") or {}
+            whole = event.get("generated_text")
+            yield Said(
+                token.get("text") or "",
+                token.get("id") or 0,
+                token.get("logprob"),
+                bool(token.get("special")) or details.get("finish_reason") == "eos_token",
+                whole,
+                None if whole is None else _REASONS.get(str(details.get("finish_reason")), "eos_token"),
+            )
+
+
+class OpenAi:
+    """vLLM, SGLang, the embedded engine, and whatever else speaks OpenAI's API."""
+
+    formats: tuple[PromptFormat, ...] = ("engine", "v2", "chatml")
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, serving: Serving) -> None:
+        self.serving = serving
+        self._session = session
+        self._url = url
+
+    async def generate(
+        self, turns: Sequence[Turn], form: PromptFormat, parameters: dict[str, Any], stop: Sequence[str]
+    ) -> AsyncIterator[Said]:
+        """See `Engine`."""
+        body: dict[str, Any] = {"model": self.serving.model, "stream": True} | _sampling(parameters)
+        body["max_tokens"] = _most_new(parameters)
+        if parameters.get("seed") is not None:
+            body["seed"] = parameters["seed"] % 2**63  # theirs are signed
+        if stop:
+            body["stop"] = list(stop)[:4]  # more are refused by some; ours are looked for here, too
+        if form == "engine":
+            path = "/v1/chat/completions"
+            body["messages"] = [{"role": turn.role, "content": turn.text} for turn in turns]
+        else:
+            path = "/v1/completions"
+            body["prompt"] = render(turns, form)
+        async for event in _events(self._session, self._url + path, body):
+            for choice in event.get("choices") or ():
+                text = choice.get("text") if form != "engine" else choice.get("delta", {}).get("content")
+                reason = choice.get("finish_reason")
+                yield Said(text or "", finish_reason=None if reason is None else _REASONS.get(reason, reason))
+
+
+async def detect(
+    session: aiohttp.ClientSession, url: str, kind: Literal["auto", "tgi", "openai"] = "auto"
+) -> Engine:
+    """The engine at that address. Raises EngineError."""
+    url = url.rstrip("/").removesuffix("/v1")
+    info = None if kind == "openai" else await _told(session, f"{url}/info")
+    if info is not None and "max_total_tokens" in info:
+        longest = info.get("max_input_tokens") or info.get("max_input_length")
+        return Tgi(session, url, Serving(info.get("model_id", "default"), longest, info["max_total_tokens"]))
+    if kind == "tgi":
+        return Tgi(session, url, Serving("default"))
+    models = (await _told(session, f"{url}/v1/models") or {}).get("data") or ()
+    if not models:
+        raise EngineError(f"{url} answers neither as TGI (/info) nor as OpenAI does (/v1/models)")
+    return OpenAi(session, url, Serving(models[0]["id"], longest_total=models[0].get("max_model_len")))
+
+
+def _sampling(parameters: dict[str, Any]) -> dict[str, Any]:
+    given = parameters.get("sampling_parameters") or {}
+    return {name: given[name] for name in _SAMPLING if given.get(name) is not None}
+
+
+def _most_new(parameters: dict[str, Any]) -> int:
+    return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
+
+
+async def _told(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as reply:
+            told = await reply.json(content_type=None) if reply.status == 200 else None
+            return told if isinstance(told, dict) else None
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None
+
+
+async def _events(
+    session: aiohttp.ClientSession, url: str, body: dict[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
+    """Server-sent events, whole lines only: no character is ever cut."""
+    headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    try:
+        async with session.post(url, data=msgspec.json.encode(body), headers=headers) as reply:
+            if reply.status != 200:
+                raise EngineError(f"the engine answered {reply.status}: {(await reply.text())[:500]}")
+            async for line in reply.content:
+                data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+                if not data or data == b"[DONE]":
+                    continue
+                event = _decode(data)
+                if "error" in event:
+                    raise EngineError(f"the engine says: {str(event['error'])[:500]}")
+                yield event
+    except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ValueError) as error:
+        raise EngineError(f"the engine does not answer: {type(error).__name__}") from error

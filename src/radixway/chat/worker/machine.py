@@ -1,0 +1,56 @@
+"""What a worker tells of the machine that it runs on, in the published shapes."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+def hardware() -> dict[str, Any]:
+    """`HardwareInfo`."""
+    uname = platform.uname()
+    memory = _memory()
+    return {
+        "uname_sysname": uname.system,
+        "uname_release": uname.release,
+        "uname_version": uname.version,
+        "uname_machine": uname.machine,
+        "uname_processor": uname.processor,
+        "cpu_count_physical": os.cpu_count() or 1,
+        "cpu_count_logical": os.cpu_count() or 1,
+        "cpu_freq_max": 0.0,
+        "cpu_freq_min": 0.0,
+        "mem_total": memory.get("MemTotal", 0),
+        "swap_total": memory.get("SwapTotal", 0),
+        "nvidia_driver_version": None,
+        "gpus": [],
+    }
+
+
+def metrics() -> dict[str, Any]:
+    """`WorkerMetricsInfo`, in per cent."""
+    memory = _memory()
+    return {
+        "created_at": datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),
+        "cpu_usage": min(100.0, 100.0 * os.getloadavg()[0] / (os.cpu_count() or 1)),
+        "mem_usage": _used(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
+        "swap_usage": _used(memory.get("SwapFree", 0), memory.get("SwapTotal", 0)),
+        "gpus": None,
+    }
+
+
+def _used(free: int, total: int) -> float:
+    return round(100.0 * (1 - free / total), 1) if total else 0.0
+
+
+def _memory() -> dict[str, int]:
+    """Bytes, as Linux tells them; nothing elsewhere."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    found = (line.split() for line in lines)
+    return {row[0].removesuffix(":"): int(row[1]) * 1024 for row in found if len(row) == 3}

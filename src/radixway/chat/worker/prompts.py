@@ -1,0 +1,139 @@
+"""A thread of messages as what an engine is asked with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+PromptFormat = Literal["v2", "chatml", "engine"]
+"""`v2` and `chatml`: as the published worker writes prompts. `engine`: by the engine's own chat template."""
+
+_RESERVE = 0.01
+"""Of the input's length, left free for the tokens between turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one of them says."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    roles: dict[str, str]
+    end: str
+    stop: tuple[str, ...]
+
+
+_MARKS = {
+    "v2": _Marks(
+        {"system": "<|system|>", "user": "<|prompter|>", "assistant": "<|assistant|>"},
+        "</s>",
+        ("<|system|>", "<|prompter|>", "<|assistant|>", "</s>"),
+    ),
+    "chatml": _Marks(
+        {role: f"<|im_start|>{role}\n" for role in ("system", "user", "assistant")},
+        "<|im_end|>\n",
+        ("<|im_start|>", "<|im_end|>"),
+    ),
+}
+
+
+def turns_of(work: dict[str, Any]) -> list[Turn]:
+    """The turns of a published WorkRequest, what the model is told first."""
+    parameters = work.get("parameters") or {}
+    system = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    told = "\n\n".join(part for part in system if part)
+    turns = [Turn("system", told)] if told else []
+    for message in work["thread"]["messages"]:
+        role: Literal["user", "assistant"] = "user" if message["role"] == "prompter" else "assistant"
+        turns.append(Turn(role, message.get("content") or ""))
+    return turns
+
+
+def fit(turns: Sequence[Turn], most_tokens: int, count: Callable[[str], int]) -> list[Turn]:
+    """The latest turns that have room, and what the model is told first in any case.
+
+    Where the last turn alone is too long, its beginning is left out. `count`: tokens of a text.
+    """
+    told = [turn for turn in turns[:1] if turn.role == "system"]
+    left = int(most_tokens * (1 - _RESERVE)) - sum(count(turn.text) for turn in told)
+    kept: list[Turn] = []
+    for turn in reversed(turns[len(told) :]):
+        length = count(turn.text)
+        if length > left:
+            if not kept:
+                kept.append(Turn(turn.role, _end_of(turn.text, left, count)))
+            break
+        left -= length
+        kept.append(turn)
+    while len(kept) > 1 and kept[-1].role == "assistant":
+        kept.pop()  # templates want a user's turn first
+    return told + kept[::-1]
+
+
+def _end_of(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
+    """The longest end of a text that has room: [low, high) holds where it may begin."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high) // 2
+        if count(text[middle:]) <= max(most_tokens, 0):
+            high = middle
+        else:
+            low = middle + 1
+    return text[low:]
+
+
+def render(turns: Sequence[Turn], form: Literal["v2", "chatml"], end: str | None = None) -> str:
+    """The prompt, up to where the assistant speaks. `end`: the model's own end of a turn, in `v2`."""
+    marks = _MARKS[form]
+    ends = end if end is not None and form == "v2" else marks.end
+    return "".join(f"{marks.roles[turn.role]}{turn.text}{ends}" for turn in turns) + marks.roles["assistant"]
+
+
+def stops(form: PromptFormat) -> tuple[str, ...]:
+    """Texts at which an answer ends."""
+    return () if form == "engine" else _MARKS[form].stop
+
+
+class StopFilter:
+    """Lets an answer's text through up to the first stop sequence, and holds back what may become one."""
+
+    def __init__(self, sequences: Sequence[str]) -> None:
+        self._sequences = tuple(sequences)
+        self._held = ""
+        self.stopped = False
+        """Whether one has come: nothing is let through any more."""
+
+    def push(self, text: str) -> str:
+        """What of it may be told now."""
+        if self.stopped:
+            return ""
+        self._held += text
+        found = [at for each in self._sequences if (at := self._held.find(each)) >= 0]
+        if found:
+            self.stopped = True
+            told, self._held = self._held[: min(found)], ""
+            return told
+        keep = max((_overlap(self._held, each) for each in self._sequences), default=0)
+        cut = len(self._held) - keep
+        told, self._held = self._held[:cut], self._held[cut:]
+        return told
+
+    def rest(self) -> str:
+        """What was held back and became none."""
+        told, self._held = self._held, ""
+        return told
+
+
+def _overlap(text: str, sequence: str) -> int:
+    """How much of the text's end is the sequence's beginning."""
+    longest = min(len(text), len(sequence) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(sequence[:size])), 0)
