@@ -328,3 +328,30 @@ async def test_a_websocket_where_none_is_spoken_is_refused(eve: ChatUser) -> Non
         with pytest.raises(aiohttp.WSServerHandshakeError):
             await eve.gateway.client.ws_connect(eve.gateway.url + path, headers=HEADERS)
     assert await eve.gateway.get("/auth/providers") == (200, ["debug"])
+
+
+async def test_an_answer_that_begins_anew_is_told_to_those_who_know_the_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(chat=CHAT | {"after_words": "restart"}) as gateway:
+        eve = await login(gateway, "eve")
+        answer = await eve.asked()
+        knowing = asyncio.create_task(eve.heard(answer, **{"X-Radixway-Events": "restart"}))
+        old = asyncio.create_task(eve.heard(answer))
+        log = _room(gateway).answers._tokens
+        async with hand_driven_worker(gateway) as worker:
+            request = await worker.work()
+            async with asyncio.timeout(10):
+                while log._open(answer["id"]).listeners < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            await worker.say(request, "A radix")
+        async with hand_driven_worker(gateway) as worker:
+            request = await worker.work()
+            await worker.say(request, "A tree")
+            await worker.finish(request, "A tree")
+            heard, told = await knowing, await old
+    kinds = [event["event_type"] for event in heard]
+    assert kinds == ["token", "restart", "token", "message"], kinds
+    assert words(heard[2:]) == heard[-1]["message"]["content"] == "A tree"
+    assert [event["event_type"] for event in told] == ["token", "message"] and told[-1] == heard[-1]

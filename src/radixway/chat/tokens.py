@@ -20,6 +20,27 @@ class Entry:
     """JSON, as listeners are sent it."""
 
 
+async def without_restarts(entries: AsyncIterator[Entry], restart: bytes) -> AsyncIterator[Entry]:
+    """For listeners that know nothing of answers that begin anew: once one does, they hear its end alone.
+
+    `restart`: the event that says so. What they heard before it is void, and nothing can take it back.
+    """
+    last: Entry | None = None
+    void = False
+    try:
+        async for entry in entries:
+            void = void or entry.event == restart
+            if not void:
+                yield entry
+            last = entry
+        if void and last is not None and last.event != restart:
+            yield last
+    finally:
+        closing = getattr(entries, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
 class TokenLog(Protocol):
     """The logs of all answers under way, and of those that ended not long ago."""
 

@@ -10,15 +10,22 @@ from starlette.responses import StreamingResponse
 from radixway.chat import events
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
-from radixway.chat.tokens import Entry
+from radixway.chat.tokens import Entry, without_restarts
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _PENDING_S = 1.0
 """Between two words on where it stands in its queue."""
 
 
-def event_stream(room: ChatRoom, message: Message, entries: AsyncIterator[Entry]) -> StreamingResponse:
-    """Every entry, and until the first one where the answer stands in its queue."""
+def event_stream(
+    room: ChatRoom, message: Message, entries: AsyncIterator[Entry], *, restarts: bool = True
+) -> StreamingResponse:
+    """Every entry, and until the first one where the answer stands in its queue.
+
+    `restarts`: the client knows the event of answers that begin anew.
+    """
+    if not restarts:
+        entries = without_restarts(entries, events.restarted())
     return StreamingResponse(_lines(room, message, entries), media_type="text/event-stream", headers=_HEADERS)
 
 

@@ -144,12 +144,17 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         message_id: str,
         user: User,
         last_event_id: Annotated[str | None, Header(max_length=32)] = None,
+        x_radixway_events: Annotated[str, Header(max_length=256)] = "",
     ) -> Response:
-        """What an answer says: all of it, or what came after `Last-Event-ID`."""
+        """What an answer says: all of it, or what came after `Last-Event-ID`.
+
+        `X-Radixway-Events: restart` is from clients that know the event of an answer that begins anew.
+        """
         found = await room.messages.find(user, message_id)
         if found.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only assistant messages can be streamed.")
-        return await _stream(room, found, position(last_event_id))
+        restarts = "restart" in x_radixway_events
+        return await _stream(room, found, position(last_event_id), restarts=restarts)
 
     @router.post("/messages/{message_id}/votes")
     async def vote(chat_id: str, message_id: str, user: User, body: Vote) -> Response:
@@ -172,10 +177,12 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     return router
 
 
-async def _stream(room: ChatRoom, message: Message, after: int = 0) -> Response:
+async def _stream(room: ChatRoom, message: Message, after: int = 0, *, restarts: bool = False) -> Response:
     """What it says after a position; 204 where it has ended and been forgotten."""
     entries = await room.answers.listen(message, after)
-    return Response(status_code=204) if entries is None else event_stream(room, message, entries)
+    if entries is None:
+        return Response(status_code=204)
+    return event_stream(room, message, entries, restarts=restarts)
 
 
 def position(last_event_id: str | None) -> int:
