@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
 from radixway.chat.room import ChatRoom
 from running_gateway import RunningGateway, running_gateway
+from scripted_worker import Exchange, scripted_worker
 
 PROMETHEUS = {"Accept": "text/plain; version=0.0.4"}
 
@@ -355,3 +357,54 @@ async def test_an_answer_that_begins_anew_is_told_to_those_who_know_the_word(
     assert kinds == ["token", "restart", "token", "message"], kinds
     assert words(heard[2:]) == heard[-1]["message"]["content"] == "A tree"
     assert [event["event_type"] for event in told] == ["token", "message"] and told[-1] == heard[-1]
+
+
+async def test_what_the_real_worker_sends_is_understood(eve: ChatUser) -> None:
+    """Recorded frames, with the ids of our requests."""
+    lines = (Path(__file__).parent.parent / "data/oasst/ws_frames.jsonl").read_text().splitlines()
+    info, pong, *frames = map(json.loads, lines)
+    model = info["config"]["model_config"]["model_id"]
+    ids = list(dict.fromkeys(frame["request_id"] for frame in frames))
+    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=HEADERS) as socket:
+        worker = HandDrivenWorker(socket)
+        await worker.send(info)
+        await worker.send(pong)
+        async with asyncio.timeout(10):
+            while not (await _sessions(eve.gateway))[1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        for recorded in ids:
+            answer = await eve.asked(model=model)
+            request = await worker.work()
+            own = [frame for frame in frames if frame["request_id"] == recorded]
+            for frame in own:
+                await worker.send(frame | {"request_id": request})
+            heard = await eve.heard(answer)
+            assert words(heard) == "".join(f["text"] for f in own if f["response_type"] == "token")
+            assert heard[-1]["message"]["content"] == own[-1]["text"]
+            assert heard[-1]["message"]["used_plugin"] == own[-1]["used_plugin"]
+            steps = [event for event in heard if event["event_type"] == "plugin_intermediate"]
+            assert len(steps) == sum(f["response_type"] == "plugin_intermediate" for f in own)
+
+
+async def test_the_gateways_own_workers_answer_while_nobody_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with scripted_worker(_pushed) as engine, running_gateway(engine.url, chat=CHAT) as gateway:
+        eve = await login(gateway, "eve")
+        assert words(await eve.heard(await eve.asked())) == "pushed"
+        async with hand_driven_worker(gateway) as worker:
+            async with asyncio.timeout(10):
+                while not (await _sessions(gateway))[1]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            fetched, left = await eve.asked(), await eve.asked()
+            request = await worker.work()
+            await worker.say(request, "pulled")
+            await worker.finish(request, "pulled")
+            assert words(await eve.heard(fetched)) == "pulled"
+            await worker.work()
+        assert words(await eve.heard(left)) == "pushed"
+
+
+async def _pushed(exchange: Exchange) -> None:
+    await exchange.reply(200, b'{"choices": [{"index": 0, "message": {"content": "pushed"}}]}')
