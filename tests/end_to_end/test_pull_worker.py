@@ -1,0 +1,48 @@
+"""`radixway worker` between a chat server and a real engine, each a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from chat_user import login, words
+from engine_process import engine_process
+from hand_driven_worker import KEY
+from running_gateway import RunningGateway, running_gateway
+
+
+async def test_the_command_answers_chats_with_an_engine_and_drains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    with engine_process() as (engine, _):
+        async with running_gateway(chat={"allow_debug_auth": True, "debug_api_keys": [KEY]}) as gateway:
+            eve = await login(gateway, "eve")
+            command = [sys.executable, "-m", "radixway", "worker", "--backend-url", engine]
+            command += ["--server", gateway.url.replace("http", "ws"), "--api-key", KEY, "--model-id", "demo"]
+            worker = await asyncio.create_subprocess_exec(*command)
+            try:
+                async with asyncio.timeout(60):
+                    while not await _asked_for(gateway):  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                answer = await eve.asked(
+                    "What is a radix tree?", "demo", sampling_parameters={"max_new_tokens": 16}
+                )
+                heard = await eve.heard(answer)
+                assert words(heard) == heard[-1]["message"]["content"] != ""
+                worker.send_signal(signal.SIGTERM)
+                async with asyncio.timeout(20):
+                    assert await worker.wait() == 0
+            finally:
+                if worker.returncode is None:
+                    worker.kill()
+                    await worker.wait()
+
+
+async def _asked_for(gateway: RunningGateway) -> bool:
+    _, models = await gateway.get("/configs/model_configs")
+    return "demo" in [model["name"] for model in models]
