@@ -6,8 +6,9 @@ import pytest
 
 from chat_house import USER, House
 from radixway.chat.database import Database
+from radixway.chat.errors import TooLarge
 from radixway.chat.jobs import BLOCKED
-from radixway.chat.messages import Question, own_chat
+from radixway.chat.messages import Limits, Question, own_chat
 from radixway.chat.records import Message, MessageState
 
 
@@ -57,3 +58,14 @@ async def test_it_can_be_stopped_while_it_waits(house: House) -> None:
     assert await house.jobs.waiting(second.id) is None, f"{BLOCKED} jobs have no place in the queue"
     assert await house.jobs.cancel(second.id)
     assert (await house.now(second)).state is MessageState.CANCELLED
+
+
+async def test_a_chat_that_has_used_its_tokens_gets_no_further_answers(database: Database) -> None:
+    house = await House(database, Limits(at_once=None, tokens=10)).open()
+    first = await house.asked()
+    job = await house.jobs.claim(["q"], "me")
+    assert job is not None
+    await house.jobs.finish(job.attempt_id, "A tree.", usage={"total_tokens": 10})
+    with pytest.raises(TooLarge, match="10 tokens"):
+        await asked_below(house, first)
+    assert (await house.asked()).state is MessageState.PENDING  # in another chat

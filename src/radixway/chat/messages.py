@@ -39,6 +39,8 @@ class Limits:
     """In a message."""
     rate: Rate | None = None
     """Of answers that a user asks for."""
+    tokens: int | None = None
+    """That a chat's prompts and answers may have used, as workers counted them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class Messages:
         if parent.role is not Role.PROMPTER:
             raise Refused("Parent message is not a prompter message")
         await self._check_room(write, chat_id)
+        await self._check_tokens(write, chat_id)
         ended = await self._make_way(write, chat_id, while_busy)
         await self._check_share(write, user_id, question.queue)
         message = await self._insert(
@@ -250,6 +253,14 @@ class Messages:
         count = select(func.count()).select_from(messages).where(messages.c.chat_id == chat_id)
         if (await write.execute(count)).scalar_one() >= self._limits.messages:
             raise TooLarge("Maximum number of messages reached")
+
+    async def _check_tokens(self, write: AsyncConnection, chat_id: str) -> None:
+        if self._limits.tokens is None:
+            return
+        told = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))
+        used = sum((usage or {}).get("total_tokens") or 0 for usage in told.scalars())
+        if used >= self._limits.tokens:
+            raise TooLarge(f"This chat has used its {self._limits.tokens} tokens")
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
         """Whether what a user says may stand there. Raises Refused, in the published words."""

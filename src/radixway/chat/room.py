@@ -74,6 +74,7 @@ class ChatRoom:
                 limits.messages_per_chat,
                 limits.message_characters,
                 Rate(limits.messages_per_user, limits.per_s),
+                tokens=limits.tokens_per_chat,
             ),
         )
         self.accounts = Accounts(self.database, clock)

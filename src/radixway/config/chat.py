@@ -31,6 +31,8 @@ class ChatLimitsSection(Section):
     """Jobs that may wait in one queue."""
     messages_per_chat: int | None = Field(default=None, ge=1)
     message_characters: int | None = Field(default=None, ge=1)
+    tokens_per_chat: int | None = Field(default=None, ge=1)
+    """That its prompts and answers may use in all; further answers are refused."""
 
 
 class ChatWorkersSection(Section):
