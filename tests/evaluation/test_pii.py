@@ -51,6 +51,15 @@ def test_parts_of_one_address_are_one_and_other_names_are_folded(tmp_path):
     ]
 
 
+def test_a_whole_address_is_one_span_however_its_parts_are_labelled():
+    text = "12 Main St, Springfield"
+    apart = (Labelled("STREET_ADDRESS", 0, 10), Labelled("GPE", 12, 23))
+    found = {text: [PersonalData("STREET_ADDRESS", 0, 23, 0.9)]}
+    counts = figures_of([LabelledText(text, apart, "one")], found)["one"].types
+    assert list(counts) == ["STREET_ADDRESS"]
+    assert counts["STREET_ADDRESS"].exact == counts["STREET_ADDRESS"].labelled == 1
+
+
 @pytest.mark.parametrize(
     "line", ["[]", "{}", '{"text": 1, "spans": []}', '{"text": "a", "spans": [{"type": "AGE"}]}', "{"]
 )

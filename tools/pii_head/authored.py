@@ -11,9 +11,9 @@ def authored_templates(name: str, kind: str = "templates") -> list[str]:
     return [broken(line) for line in lines if line and not line.startswith("#")]
 
 
-def vocabulary(name: str) -> dict[str, list[str]]:
-    """Words by kind, from `vocabulary_{name}.txt`."""
-    lines = (AUTHORED / f"vocabulary_{name}.txt").read_text("utf-8").splitlines()
+def vocabulary(name: str, what: str = "vocabulary") -> dict[str, list[str]]:
+    """Words by kind, from `{what}_{name}.txt`."""
+    lines = (AUTHORED / f"{what}_{name}.txt").read_text("utf-8").splitlines()
     parted = (line.partition(": ") for line in lines if not line.startswith("#"))
     return {kind: words.split("|") for kind, _, words in parted}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pii_head.authored import authored_templates
 from pii_head.chinese import fill_chinese, possible_spans
 from pii_head.generate import fill, presidio_templates
+from pii_head.prompts import chinese_prompts, chinese_prompts_that_tempt, prompts, prompts_that_tempt
 from pii_head.rows import (
     CHINESE_NEGATIVES,
     Row,
@@ -22,6 +23,8 @@ from pii_head.rows import (
 PRESIDIO = ("synth_v2", "generated_large", "generated_small")
 TIMES = {"training": (10, 16, 40), "calibration": (4, 8, 8), "held out": (0, 3, 5)}
 """How often a template of Presidio's, one of ours, and a Chinese one is filled."""
+PROMPTS = {"training": (8, 24), "calibration": (4, 6), "held out": (3, 4)}
+"""How often a prompt is filled, and a Chinese one."""
 JOINED = {"training": (1200, 600), "calibration": (60, 30), "held out": (100, 50)}
 """Long texts, and Chinese ones."""
 _SEEDS = {"training": 11, "calibration": 21, "held out": 31}
@@ -39,7 +42,8 @@ def latin_rows(data: Path, part: str) -> list[Row]:
     rows += fill(authored_templates("en"), "authored_en", ours, seed + 1)
     rows += without_names(list(negative_rows(data)))
     chosen = [row for row in rows if row.part == part]
-    return chosen + joined(chosen, JOINED[part][0], seed + 2)
+    whole = [*prompts(PROMPTS[part][0], seed + 5), *prompts_that_tempt()]
+    return chosen + joined(chosen, JOINED[part][0], seed + 2) + [row for row in whole if row.part == part]
 
 
 def chinese_rows(data: Path, part: str) -> list[Row]:
@@ -48,6 +52,8 @@ def chinese_rows(data: Path, part: str) -> list[Row]:
     rows += _chinese_free(data)
     chosen = [row for row in rows if row.part == part]
     more = joined(chosen, JOINED[part][1], _SEEDS[part] + 4)
+    whole = [*chinese_prompts(PROMPTS[part][1], _SEEDS[part] + 6), *chinese_prompts_that_tempt()]
+    chosen += [row for row in whole if row.part == part]
     return chosen + [replace(row, source="joined_zh") for row in more]
 
 

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Iterator
+from datetime import date
 from functools import cache
 
 from faker import Faker
@@ -35,6 +36,8 @@ _PLAIN = [
 ]
 """Locales of which addresses and companies are taken."""
 WORDS = vocabulary("en")
+_DAYS = date(1946, 11, 21), date(2028, 11, 20)
+"""Fixed, so that the same seed gives the same rows on any day."""
 
 
 def fill(templates: list[str], source: str, times: int, seed: int, *, weight: float = 1.0) -> Iterator[Row]:
@@ -86,7 +89,7 @@ class Values:
             self._faker[locale].seed_instance(rng.randrange(2**32) + at)
         self._places = [place.title() for place in entries("places")]
         nrp = [entry for entry in entries("nrp") if entry.isascii()]
-        self._nrp = [_written_large(entry) for entry in nrp]
+        self._nrp = [written_large(entry) for entry in nrp]
 
     def of(self, slot: str) -> tuple[str | None, str]:
         """Raises KeyError for a slot that there is not."""
@@ -160,7 +163,7 @@ class Values:
         return self._rng.choice(WORDS["weekdays"])
 
     def _date(self) -> str:
-        day = self._faker["en_US"].date_between("-80y", "+2y")
+        day = self._faker["en_US"].date_between(*_DAYS)
         return day.strftime(self._rng.choice(WORDS["dates"]))
 
     def _street(self) -> str:
@@ -279,5 +282,6 @@ def _faker(locale: str) -> Faker:
     return Faker(locale)
 
 
-def _written_large(entry: str) -> str:
+def written_large(entry: str) -> str:
+    """As names of peoples are in English."""
     return " ".join(word[0].upper() + word[1:] for word in entry.split())

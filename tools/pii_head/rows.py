@@ -16,6 +16,9 @@ HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.06
 """Of the templates, and of the texts that have none."""
 HELD_OUT_CORPUS = "btc_dev"
 """A file of tweets that is held out whole."""
+DRAWN_AGAIN = frozenset(["synth_v2", "generated_large", "generated_small", "presidio_filled"])
+"""Sources whose first held-out templates were looked at while the head was made: these train it now, and
+others, which had trained earlier heads, are held out."""
 EVERY_TYPE = frozenset(SOFT_TYPES)
 NAMES = frozenset(["PERSON", "ORGANIZATION", "GPE"])
 """What news corpora's annotators were asked for."""
@@ -73,11 +76,20 @@ class Row:
     @property
     def part(self) -> str:
         """`held out`: figures are told on it, and nothing trained; `calibration`; or `training`."""
-        digest = hashlib.sha256(self.group.encode("utf-8", "replace")).digest()
-        place = int.from_bytes(digest[:4], "big") / 2**32
+        place = _place(self.group)
+        if self.source in DRAWN_AGAIN:
+            if place < HELD_OUT_SHARE + CALIBRATION_SHARE:
+                return "training"
+            place = _place(f"again {self.group}") * (1 - HELD_OUT_SHARE - CALIBRATION_SHARE)
         if place < HELD_OUT_SHARE or self.source == HELD_OUT_CORPUS:
             return "held out"
         return "calibration" if place < HELD_OUT_SHARE + CALIBRATION_SHARE else "training"
+
+
+def _place(group: str) -> float:
+    """From 0 to 1, by chance and always the same."""
+    digest = hashlib.sha256(group.encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32
 
 
 def template_group(template: str) -> str:

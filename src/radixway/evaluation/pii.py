@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import radixway.bundled
 from radixway.evaluation.lines import numbered_lines
+from radixway.guard.pii.addresses import whole_addresses
 from radixway.pipeline import PersonalData
 
 ROWS = Path(radixway.bundled.__file__).parent / "evaluation" / "pii.jsonl"
@@ -165,9 +166,10 @@ async def evaluate_pii(
 ) -> dict[str, SetFigures]:
     """Figures by set, in the order in which sets first occur; findings below `threshold` are none.
 
-    Raises what `find` raises.
+    A whole address is one span, on both sides: corpora label its place and code apart, or not. Raises what
+    `find` raises.
     """
-    rows = list(rows)
+    rows = [replace(row, spans=one_address(row.spans, row.text)) for row in rows]
     labelled: dict[str, set[str]] = {}
     for row in rows:
         labelled.setdefault(row.set, set()).update(span.type for span in row.spans)
@@ -178,7 +180,8 @@ async def evaluate_pii(
             for each in await find(row.text)
             if each.confidence >= (thresholds or {}).get(each.type, threshold)
         ]
-        count(figures[row.set], row, merged(found, row.text), labelled[row.set])
+        whole = one_address(merged(found, row.text), row.text)
+        count(figures[row.set], row, whole, labelled[row.set])
     return figures
 
 
@@ -214,6 +217,12 @@ def merged(spans: Iterable[Labelled], text: str) -> tuple[Labelled, ...]:
         else:
             found[-1] = Labelled(span.type, last.begin, max(last.end, span.end))
     return tuple(found)
+
+
+def one_address(spans: Sequence[Labelled], text: str) -> tuple[Labelled, ...]:
+    """`spans`, in order, with a street's place and code as parts of it: see `whole_addresses`."""
+    told = [PersonalData(span.type, span.begin, span.end, 1.0) for span in spans]
+    return tuple(Labelled(each.type, each.begin, each.end) for each in whole_addresses(told, text))
 
 
 def _meets(span: Labelled, others: Sequence[Labelled]) -> bool:

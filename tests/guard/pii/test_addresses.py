@@ -31,3 +31,8 @@ def test_a_place_on_a_line_of_its_own_stands_for_itself():
 def test_what_stands_before_the_street_is_not_joined():
     parts = [("GPE", "Springfield"), ("STREET_ADDRESS", "Main St")]
     assert joined("Springfield, Main St", *parts) == parts
+
+
+def test_in_chinese_a_place_directly_before_a_street_is_part_of_the_address():
+    parts = [("GPE", "杭州市"), ("STREET_ADDRESS", "文三路12号")]
+    assert joined("住杭州市文三路12号。", *parts) == [("STREET_ADDRESS", "杭州市文三路12号")]

@@ -129,3 +129,9 @@ def test_the_convolutions_see_two_words_on_either_side():
 def test_nothing_is_made_of_no_words():
     assert len(words_of("")) == 0
     assert len(Words(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))) == 0
+
+
+def test_peoples_faiths_and_parties_are_marked_beside_nationalities():
+    marked = features("two Yorubas", (0, 3), (4, 11))
+    assert "nrp" not in marked[0] and "nrp" in marked[1]
+    assert split_units("佛教").bits[0] & CHINESE["begins nrp"]

@@ -182,7 +182,8 @@ def _lists() -> _Lists:
     for kind, words in kinds("zh"):
         _add(bits, kind, words)
     _add(bits, "places", entries("places_zh"))
-    _add(bits, "nrp", (entry for entry in entries("nrp") if not entry.isascii()))
+    for name in ("nrp", "groups"):
+        _add(bits, "nrp", (entry for entry in entries(name) if not entry.isascii()))
     sizes: dict[str, set[int]] = {}
     for word in bits:
         sizes.setdefault(word[0], set()).add(len(word))

@@ -147,7 +147,7 @@ class PiiHead:
             if len(units):
                 spans = spans_of(self._chinese.likelihoods(units))
                 found += (_found(span, units.begin, units.end) for span in spans)
-        return found
+        return whole_addresses(found, text)
 
 
 def _found(span: TaggedSpan, begins: list[int], ends: list[int]) -> PersonalData:

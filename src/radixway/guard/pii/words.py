@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,7 @@ def gazetteer() -> Gazetteer:
 
 
 def _with_plurals() -> Iterator[str]:
-    for entry in entries("nrp"):
+    for entry in chain(entries("nrp"), entries("groups")):
         yield entry
         if entry.isascii():
             yield entry + "s"
