@@ -16,6 +16,8 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import os
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -41,6 +43,10 @@ from radixway.pipeline import PersonalData
 
 
 def main() -> None:
+    if (
+        os.environ.get("PYTHONHASHSEED") != "0"
+    ):  # Faker draws from sets: their order is by the hashes of words
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
     options = _options()
     if options.command == "gazetteers":
         write_gazetteers(FOLDER)

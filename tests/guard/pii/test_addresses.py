@@ -36,3 +36,10 @@ def test_what_stands_before_the_street_is_not_joined():
 def test_in_chinese_a_place_directly_before_a_street_is_part_of_the_address():
     parts = [("GPE", "杭州市"), ("STREET_ADDRESS", "文三路12号")]
     assert joined("住杭州市文三路12号。", *parts) == [("STREET_ADDRESS", "杭州市文三路12号")]
+
+
+def test_the_word_for_a_street_is_part_of_it_unless_it_is_something_else():
+    parts = [("STREET_ADDRESS", "12 Main"), ("GPE", "Boston")]
+    assert joined("12 Main Street, Boston", *parts) == [("STREET_ADDRESS", "12 Main Street, Boston")]
+    parts = [("STREET_ADDRESS", "12 Main"), ("ORGANIZATION", "Court of Auditors")]
+    assert joined("12 Main Court of Auditors", *parts) == parts

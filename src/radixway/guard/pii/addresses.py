@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from radixway.pipeline import PersonalData
 
 _PARTS = frozenset(["STREET_ADDRESS", "GPE", "ZIP_CODE"])
 _BETWEEN = re.compile(r"[\s,>]*(?:[A-Z]{2,3}[\s,>]*)?")
 """Also the letters of a state or an army's post."""
+_STREET = re.compile(
+    r" (?:street|road|avenue|lane|drive|boulevard|court|square|terrace|crescent|highway|parkway)\b",
+    re.IGNORECASE,
+)
+"""What a street's name ends with, where the head took it for something else."""
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
 def whole_addresses(found: Sequence[PersonalData], text: str) -> list[PersonalData]:
     """`found`, in order, with what belongs to a street joined to it; as sure as its surest street."""
     joined: list[PersonalData] = []
-    for each in found:
+    begins = [*(each.begin for each in found), len(text)][1:]
+    for each, free in zip(found, begins, strict=True):
         last = joined[-1] if joined else None
+        if each.type == "STREET_ADDRESS" and (more := _STREET.match(text, each.end, free)):
+            each = replace(each, end=more.end())
         if (
             last is not None
             and last.type == "STREET_ADDRESS"
