@@ -52,7 +52,7 @@ def chinese_prompts(times: int, seed: int) -> Iterator[Row]:
 def chinese_prompts_that_tempt() -> Iterator[Row]:
     """Chinese, naming nobody."""
     for text in authored_templates("zh_more", "free"):
-        yield Row(text, (), "free/prompts_zh", text, possible=chinese.possible_spans(text), weight=5.0)
+        yield Row(text, (), "free/prompts_zh", text, possible=chinese.possible_spans(text), weight=15.0)
 
 
 class EnglishValues(generate.Values):
