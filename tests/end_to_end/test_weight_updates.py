@@ -48,6 +48,7 @@ async def answers(gateway, count=4):
     return versions, {headers["x-radixway-worker"] for _, _, headers in replies}
 
 
+@pytest.mark.slow
 async def test_an_engine_that_died_and_came_back_with_old_weights_answers_nothing_until_it_is_updated(
     trained,
 ):

@@ -226,7 +226,7 @@ def configuration(worker: str, directory: Path, sections: dict[str, Any]) -> dic
         "telemetry": {"log_level": "debug"},
         "pipeline": {"middlewares": ["defective.Defective", "radixway.pipeline.retry.Retry"]},
         "tenants": {"acme": {"keys": keys, "cache_salt": CACHE_SALT}, "usage": {"persist": True}},
-        "encoders": {"backend": "numpy"},
+        "encoders": {"backend": "numpy", "wait_s": 120},  # so that no busy machine makes the guard fail
         "semantic_cache": {"enabled": True, "persist": str(directory / "home" / "cache")},
         "trajectories": {
             "enabled": True,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from radixway.config import WorkerSection
 from radixway.pipeline import StreamBroken
 from radixway.routing import Ledger, RoutingRequest, Worker
-from radixway.transports import event_stream
+from radixway.transports import event_buffer, event_stream
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost
 
@@ -136,7 +136,8 @@ async def test_closing_gives_the_lease_back_once():
 
 
 async def test_an_event_without_end_breaks_the_stream(monkeypatch):
-    monkeypatch.setattr(event_stream, "LARGEST_EVENT_BYTES", 1000)
+    for module in (event_buffer, event_stream):
+        monkeypatch.setattr(module, "LARGEST_EVENT_BYTES", 1000)
     answer, chunks = stream()
     sent: list[bytes] = []
 

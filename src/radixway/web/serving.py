@@ -131,7 +131,7 @@ class _Protocol(HttpToolsProtocol):
     """
 
     def on_headers_complete(self) -> None:
-        if not self.parser.should_upgrade() or self._should_upgrade():
+        if not self.parser.should_upgrade() or self._opens_websocket():
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -143,12 +143,16 @@ class _Protocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            if self._should_upgrade():
+            if self._opens_websocket():
                 self.handle_websocket_upgrade()
                 return
             self._read_again(data[offer.args[0] :])
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
+
+    def _opens_websocket(self) -> bool:
+        """With GET alone: what has a body is a request."""
+        return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
 
     def _read_again(self, rest: bytes) -> None:
         """The parser stopped at the offer, before the body: give a new one the same request without it."""
