@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.records import User
-from radixway.chat.schema import chats, refresh_tokens, users
+from radixway.chat.schema import budgets, chats, deliveries, refresh_tokens, users, webhooks
 
 
 class Accounts:
@@ -84,6 +84,8 @@ class Accounts:
             await write.execute(delete(refresh_tokens).where(refresh_tokens.c.user_id == user_id))
             if with_chats:
                 await write.execute(delete(chats).where(chats.c.user_id == user_id))
+            for table in (budgets, deliveries, webhooks):
+                await write.execute(delete(table).where(table.c.user_id == user_id))
 
 
 async def _known(connection: AsyncConnection, tenant: str, provider: str, account: str) -> User | None:

@@ -92,6 +92,8 @@ class Chats:
         if not fields:
             await self.find(user_id, chat_id)
             return
+        if "title" in fields:
+            fields["titled_by"] = "user"
         changed = update(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
         async with self._database.write() as write:
             if (await write.execute(changed.values(**fields, modified_at=self._clock()))).rowcount == 0:

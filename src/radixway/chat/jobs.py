@@ -20,6 +20,7 @@ from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
+from radixway.chat.ends import Ends
 from radixway.chat.ids import new_id
 from radixway.chat.messages import end_message
 from radixway.chat.records import Job, MessageState
@@ -71,16 +72,19 @@ class Jobs:
         lease_s: float = 30.0,
         most_attempts: int = 3,
         restarts: bool = False,
+        ends: Ends | None = None,
     ) -> None:
         """`clock`: seconds since 1970, the same in every process, give or take much less than `lease_s`.
 
-        `restarts`: an answer whose worker is lost amid its words begins anew, and does not end there.
+        `restarts`: an answer whose worker is lost amid its words begins anew, and does not end there. `ends`:
+        who is told of every end.
         """
         self._database = database
         self._clock = clock
         self.lease_s = lease_s
         self._most_attempts = most_attempts
         self._restarts = restarts
+        self._ends = ends or Ends()
 
     async def claim(
         self,
@@ -165,11 +169,8 @@ class Jobs:
             message_id = await self._held(write, attempt)
             if message_id is None:
                 return False
-            await write.execute(
-                update(messages)
-                .where(messages.c.id == message_id)
-                .values(state=MessageState.COMPLETE, content=content, work_end_at=self._clock(), **fields)
-            )
+            whole = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
+            await self._end(write, message_id, whole | fields)
             await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
             return True
 
@@ -203,12 +204,9 @@ class Jobs:
     async def cancel(self, message_id: str, partial: str | None = None) -> bool:
         """Nobody wants the answer any more; its words so far stay. Whether it was under way."""
         async with self._database.write() as write:
-            ended = await end_message(write, message_id, MessageState.CANCELLED, self._clock())
-            if ended and partial is not None:
-                await write.execute(
-                    update(messages).where(messages.c.id == message_id).values(content=partial)
-                )
-            return ended
+            return await end_message(
+                write, message_id, MessageState.CANCELLED, self._clock(), partial=partial, ends=self._ends
+            )
 
     async def keep(self, partial: dict[str, str], state: MessageState = MessageState.IN_PROGRESS) -> None:
         """Note the words that answers have so far, by message: what is left of them if this process dies.
@@ -264,7 +262,8 @@ class Jobs:
             )
             for message_id, state, attempts, first_token_at in overdue.all():
                 if state == READY:
-                    await end_message(write, message_id, MessageState.TIMEOUT, now, "Timeout")
+                    timeout = MessageState.TIMEOUT
+                    await end_message(write, message_id, timeout, now, "Timeout", ends=self._ends)
                     ended.append(Ended(message_id, MessageState.TIMEOUT))
                 elif (first_token_at is None or self._restarts) and attempts < self._most_attempts:
                     await self._requeue(write, (message_id,), now, "the worker was not heard of any more")
@@ -374,12 +373,18 @@ class Jobs:
         values: dict[str, Any] = {"state": MessageState.ABORTED_BY_WORKER, "error": error, "work_end_at": now}
         if partial is not None:
             values["content"] = partial
-        await write.execute(update(messages).where(messages.c.id == message_id).values(**values))
+        await self._end(write, message_id, values)
         await write.execute(
             update(jobs)
             .where(jobs.c.message_id == message_id)
             .values(state=DEAD, attempt_id=None, lease_owner=None, lease_until=None, last_error=error)
         )
+
+    async def _end(self, write: AsyncConnection, message_id: str, values: dict[str, Any]) -> None:
+        ended = update(messages).where(messages.c.id == message_id).values(**values)
+        row = (await write.execute(ended.returning(*Ends.COLUMNS))).first()
+        if row is not None:
+            await self._ends.tell(write, row)
 
 
 def _overdue(now: float) -> Any:

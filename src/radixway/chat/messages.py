@@ -9,7 +9,9 @@ from typing import Any, Literal
 from sqlalchemy import Row, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from radixway.chat.budgets import Budget
 from radixway.chat.database import Database
+from radixway.chat.ends import Ends
 from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, TooMany
 from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
@@ -41,6 +43,8 @@ class Limits:
     """Of answers that a user asks for."""
     tokens: int | None = None
     """That a chat's prompts and answers may have used, as workers counted them."""
+    budget: Budget | None = None
+    """Of tokens, for each user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,21 @@ class Question:
 class Messages:
     """The messages of all chats. Whoever asks gives the user: what is another's is not found."""
 
-    def __init__(self, database: Database, clock: Callable[[], float], limits: Limits | None = None) -> None:
-        """`clock`: seconds since 1970."""
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        limits: Limits | None = None,
+        ends: Ends | None = None,
+        *,
+        first_words: bool = True,
+    ) -> None:
+        """`clock`: seconds since 1970. `first_words`: of a chat become its title."""
         self._database = database
         self._clock = clock
         self._limits = limits or Limits()
+        self._ends = ends or Ends()
+        self._first_words = first_words
 
     async def find(self, user_id: str, message_id: str) -> Message:
         """Raises NotFound."""
@@ -158,7 +172,8 @@ class Messages:
             content=content,
             idempotency_key=idempotency_key,
         )
-        title = chat.title if chat.title is not None or parent_id is not None else _title(content)
+        named = chat.title is not None or parent_id is not None or not self._first_words
+        title = chat.title if named else _title(content)
         await self._touch(write, chat.id, message.id, title)
         return message
 
@@ -232,13 +247,15 @@ class Messages:
         if under_way and while_busy == "reject":
             raise Occupied("This chat is being answered")
         for message_id in under_way:
-            await end_message(write, message_id, MessageState.CANCELLED, self._clock())
+            await end_message(write, message_id, MessageState.CANCELLED, self._clock(), ends=self._ends)
         return under_way
 
     async def _check_share(self, write: AsyncConnection, user_id: str, queue: str) -> None:
         at_once, waiting = self._limits.at_once, self._limits.waiting
         if at_once is not None and await _count(write, jobs.c.user_id == user_id, _alive()) >= at_once:
             raise TooMany(f"{at_once} answers at a time; wait for one of them")
+        if self._limits.budget is not None:
+            await self._limits.budget.check(write, user_id, self._clock())
         if self._limits.rate is not None:
             await self._limits.rate.spend(write, user_id, self._clock())
         if (
@@ -300,16 +317,33 @@ async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, l
 
 
 async def end_message(
-    write: AsyncConnection, message_id: str, state: MessageState, now: float, error: str | None = None
+    write: AsyncConnection,
+    message_id: str,
+    state: MessageState,
+    now: float,
+    error: str | None = None,
+    *,
+    partial: str | None = None,
+    ends: Ends | None = None,
 ) -> bool:
-    """Bring an answer under way to its end, whatever its job is at. Whether it had not ended before."""
+    """Bring an answer under way to its end, whatever its job is at. Whether it had not ended before.
+
+    `partial`: its words so far, where they are not written down yet. `ends`: who is told.
+    """
     await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
+    values: dict[str, Any] = {"state": state, "error": error, "work_end_at": now}
+    if partial is not None:
+        values["content"] = partial
     ended = await write.execute(
         update(messages)
         .where(messages.c.id == message_id, messages.c.state.in_(_UNDER_WAY))
-        .values(state=state, error=error, work_end_at=now)
+        .values(**values)
+        .returning(*Ends.COLUMNS)
     )
-    return ended.rowcount > 0
+    row = ended.first()
+    if row is not None and ends is not None:
+        await ends.tell(write, row)
+    return row is not None
 
 
 async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:

@@ -191,6 +191,7 @@ def _chat_row(line: ChatLine, chat_id: str, user_id: str, known: dict[str, str])
     return {
         "id": chat_id,
         "user_id": user_id,
+        "titled_by": None if line.title is None else "user",
         **line.model_dump(exclude={"type", "id", "tags", "tail_id"}),
         "active_thread_tail_message_id": None if line.tail_id is None else known[line.tail_id],
     }

@@ -61,6 +61,8 @@ class Chat:
     archived: bool
     allow_data_use: bool
     active_thread_tail_message_id: str | None
+    titled_by: str | None = None
+    """`user`, `model`; None: by its first words, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from radixway.chat.accounts import Accounts
 from radixway.chat.answers import Answers
+from radixway.chat.budgets import Budget, Spending
 from radixway.chat.chats import Chats
 from radixway.chat.credentials import Credentials
 from radixway.chat.database import Database
+from radixway.chat.ends import Ends
 from radixway.chat.feedback import Feedback
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Limits, Messages
@@ -65,6 +67,11 @@ class ChatRoom:
         self.secrets = _secrets(home / "chat-secrets.json")
         self.clock = clock
         limits = config.limits
+        self.ends = Ends()
+        budget = None
+        if limits.tokens_per_user is not None:
+            budget = Budget(limits.tokens_per_user, limits.tokens_per_user_s)
+            self.ends.told.append(Spending(budget, clock))
         self.messages = Messages(
             self.database,
             clock,
@@ -75,7 +82,10 @@ class ChatRoom:
                 limits.message_characters,
                 Rate(limits.messages_per_user, limits.per_s),
                 tokens=limits.tokens_per_chat,
+                budget=budget,
             ),
+            self.ends,
+            first_words=config.titles != "off",
         )
         self.accounts = Accounts(self.database, clock)
         self.chats = Chats(self.database, clock)
@@ -88,6 +98,7 @@ class ChatRoom:
             lease_s=config.lease_s,
             most_attempts=config.attempts,
             restarts=config.after_words == "restart",
+            ends=self.ends,
         )
         self.standings = Standings(self.jobs, clock)
         self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)

@@ -60,6 +60,7 @@ chats = Table(
     Column("archived", Boolean, nullable=False, server_default=false()),
     Column("allow_data_use", Boolean, nullable=False, server_default=true()),
     Column("active_thread_tail_message_id", Text),
+    Column("titled_by", Text),
     Index("ix_chats_of_user", "user_id", "id"),
 )
 
@@ -185,6 +186,64 @@ rates = Table(
     metadata,
     Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
     Column("whole_at", Double, nullable=False),
+)
+
+# What is written with an answer's end has no foreign keys: checking them locks rows that others hold while they
+# wait for that answer. What outlives its owner is let go when its turn comes.
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("whole_at", Double, nullable=False),
+)
+
+title_jobs = Table(
+    "title_jobs",
+    metadata,
+    Column("chat_id", Text, primary_key=True),
+    Column("message_id", Text, nullable=False),
+    Column("available_at", Double, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("attempt_id", Text),
+    Index("ix_title_jobs_available", "available_at"),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("events", JSON, nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
+    Column("secret_number", Integer, nullable=False, server_default=text("1")),
+    Column("secret_since", Double, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("delivered_at", Double),
+    Column("failed_at", Double),
+    Index("ix_webhooks_of_user", "user_id"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("target", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("chat_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("available_at", Double, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("attempt_id", Text),
+    Column("last_status", Integer),
+    Column("last_error", Text),
+    Index("ix_deliveries_due", "state", "available_at"),
+    Index("ix_deliveries_in_order", "target", "chat_id", "number"),
+    Index("ix_deliveries_of_user", "user_id"),
 )
 
 worker_sessions = Table(

@@ -33,6 +33,9 @@ class ChatLimitsSection(Section):
     message_characters: int | None = Field(default=None, ge=1)
     tokens_per_chat: int | None = Field(default=None, ge=1)
     """That its prompts and answers may use in all; further answers are refused."""
+    tokens_per_user: int | None = Field(default=None, ge=1)
+    """That a user's prompts and answers may use in `tokens_per_user_s`; further answers are refused."""
+    tokens_per_user_s: float = Field(default=86400.0, gt=0)
 
 
 class ChatWorkersSection(Section):
@@ -72,6 +75,8 @@ class ChatSection(Section):
     limits: ChatLimitsSection = ChatLimitsSection()
     while_busy: Literal["reject", "interrupt", "enqueue"] = "interrupt"
     """What becomes of a further question in a chat that is being answered."""
+    titles: Literal["off", "first_words", "model"] = "first_words"
+    """Of chats that nobody has named: none, their first words, or what the model makes of the first answer."""
     waits_s: float = Field(default=60.0, gt=0)
     """How long an answer may wait for a worker."""
     lease_s: float = Field(default=30.0, gt=0)

@@ -1,0 +1,108 @@
+"""How many tokens a user may use in a time: one row each, counted in the transaction that ends an answer.
+
+The row holds the time at which the user's budget is whole again, as in `rates`: each answer moves it on by its
+tokens' share of the time. How long an answer gets is known at its end alone, so the one that crosses the line
+is finished, and the next one refused until there is something left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import case, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.ends import EndedAnswer
+from radixway.chat.errors import TooMany
+from radixway.chat.schema import budgets, chats, messages
+
+_CHARACTERS_PER_TOKEN = 4
+"""Where nobody has counted."""
+_MOST = 10**9
+"""Tokens of an answer that a worker is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`tokens` in any `per_s`, prompts and answers together."""
+
+    tokens: int
+    per_s: float
+
+    async def check(self, write: AsyncConnection, user_id: str, now: float) -> None:
+        """Raises TooMany, which says when there is something left again."""
+        asked = select(budgets.c.whole_at).where(budgets.c.user_id == user_id)
+        whole_at = (await write.execute(asked)).scalar_one_or_none()
+        if whole_at is not None and whole_at >= now + self.per_s:
+            step_s = self.per_s / self.tokens
+            raise TooMany(
+                f"tokens_per_user: {self.tokens} tokens in {self.per_s:g} s are used up",
+                retry_after_s=whole_at + step_s - (now + self.per_s),
+            )
+
+    async def spend(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
+        """So many were used in a chat, on its user's account."""
+        used_s = tokens * self.per_s / self.tokens
+        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
+        owner: str | None = (
+            await write.execute(select(chats.c.user_id).where(chats.c.id == chat_id))
+        ).scalar_one_or_none()
+        if owner is None or tokens <= 0:
+            return
+        await write.execute(
+            insert(budgets)
+            .values(user_id=owner, whole_at=now + used_s)
+            .on_conflict_do_update(
+                index_elements=[budgets.c.user_id],
+                set_={"whole_at": case((budgets.c.whole_at > now, budgets.c.whole_at), else_=now) + used_s},
+            )
+        )
+
+
+class Spending:
+    """Counts what answers use, as one of those who are told of their ends."""
+
+    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._budget = budget
+        self._clock = clock
+
+    async def __call__(self, write: AsyncConnection, ended: EndedAnswer) -> None:
+        """An answer that was never begun costs nothing."""
+        tokens = tokens_told(ended.usage)
+        if tokens is None:
+            if not ended.characters:
+                return
+            tokens = await self._estimate(write, ended)
+        await self._budget.spend(write, ended.chat_id, tokens, self._clock())
+
+    async def _estimate(self, write: AsyncConnection, ended: EndedAnswer) -> int:
+        """Of an answer that was cut off, or whose worker does not count prompts: by characters, its question's
+        alone, since longer threads may have been cut to fit."""
+        asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
+        question = (await write.execute(asked)).scalar_one_or_none() or ""
+        told = _count((ended.usage or {}).get("completion_tokens"))
+        answer = _estimated(ended.characters) if told is None else told
+        return answer + _estimated(len(question))
+
+
+def tokens_told(usage: dict[str, Any] | None) -> int | None:
+    """Prompt and answer, as a worker counted them; None: it did not."""
+    if not usage:
+        return None
+    total = _count(usage.get("total_tokens"))
+    if total is not None:
+        return total
+    prompt, answer = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    return None if prompt is None or answer is None else prompt + answer
+
+
+def _estimated(characters: int) -> int:
+    return -(-characters // _CHARACTERS_PER_TOKEN)
+
+
+def _count(told: Any) -> int | None:
+    return min(told, _MOST) if isinstance(told, int) and told >= 0 else None
