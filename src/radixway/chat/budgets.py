@@ -1,8 +1,8 @@
 """How many tokens a user may use in a time: one row each, counted in the transaction that ends an answer.
 
-The row holds the time at which the user's budget is whole again, as in `rates`: each answer moves it on by its
-tokens' share of the time. How long an answer gets is known at its end alone, so the one that crosses the line
-is finished, and the next one refused until there is something left.
+The row holds the time at which the user's budget is whole again, as in `rates`: each answer moves it on by
+its tokens' share of the time. How long an answer gets is known at its end alone, so the one that crosses the
+line is finished, and the next one refused until there is something left.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Spending:
         await self._budget.spend(write, ended.chat_id, tokens, self._clock())
 
     async def _estimate(self, write: AsyncConnection, ended: EndedAnswer) -> int:
-        """Of an answer that was cut off, or whose worker does not count prompts: by characters, its question's
-        alone, since longer threads may have been cut to fit."""
+        """Of an answer that was cut off, or whose worker does not count prompts: by characters, of its thread
+        the question alone, since the rest may have been cut to fit."""
         asked = select(messages.c.content).where(messages.c.id == ended.parent_id)
         question = (await write.execute(asked)).scalar_one_or_none() or ""
         told = _count((ended.usage or {}).get("completion_tokens"))

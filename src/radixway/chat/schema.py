@@ -188,8 +188,8 @@ rates = Table(
     Column("whole_at", Double, nullable=False),
 )
 
-# What is written with an answer's end has no foreign keys: checking them locks rows that others hold while they
-# wait for that answer. What outlives its owner is let go when its turn comes.
+# What is written with an answer's end has no foreign keys: checking them locks rows that others hold while
+# they wait for that answer. What outlives its owner is let go when its turn comes.
 budgets = Table(
     "budgets",
     metadata,

@@ -76,7 +76,7 @@ class ChatSection(Section):
     while_busy: Literal["reject", "interrupt", "enqueue"] = "interrupt"
     """What becomes of a further question in a chat that is being answered."""
     titles: Literal["off", "first_words", "model"] = "first_words"
-    """Of chats that nobody has named: none, their first words, or what the model makes of the first answer."""
+    """Of chats that nobody has named: none, their first words, or the model's after the first answer."""
     waits_s: float = Field(default=60.0, gt=0)
     """How long an answer may wait for a worker."""
     lease_s: float = Field(default=30.0, gt=0)
