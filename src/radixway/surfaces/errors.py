@@ -1,0 +1,34 @@
+"""What goes wrong on the paths that FastAPI serves, in the shape of our errors."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from radixway.web import HttpError
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Refusals, Starlette's own and defects are told alike."""
+    app.add_exception_handler(HttpError, _refused)
+    app.add_exception_handler(HTTPException, _not_served)
+    app.add_exception_handler(Exception, _defect)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpError)
+    headers = {name.decode("ascii"): value.decode("ascii") for name, value in error.headers()}
+    return Response(error.body(), error.status, headers)
+
+
+async def _not_served(request: Request, error: Exception) -> Response:
+    """Starlette's own 404 and 405."""
+    assert isinstance(error, HTTPException)
+    message = f"{error.detail}: {request.method} {request.url.path}"
+    code = "not_found" if error.status_code == 404 else "invalid_request"
+    return await _refused(request, HttpError(message, status=error.status_code, code=code))
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    """A defect of ours; Starlette logs it."""
+    return await _refused(request, HttpError(f"internal error ({type(error).__name__})"))
