@@ -13,15 +13,17 @@ from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.records import User
 from radixway.chat.schema import budgets, chats, deliveries, refresh_tokens, users, webhooks
+from radixway.chat.webhooks import Event, Outbox
 
 
 class Accounts:
     """The users of all tenants."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """`clock`: seconds since 1970."""
+    def __init__(self, database: Database, clock: Callable[[], float], outbox: Outbox | None = None) -> None:
+        """`clock`: seconds since 1970. `outbox`: for those who want to know of users."""
         self._database = database
         self._clock = clock
+        self._outbox = outbox or Outbox(database, clock)
 
     async def find(self, user_id: str) -> User:
         """Raises NotFound, for one that was deleted too."""
@@ -86,6 +88,7 @@ class Accounts:
                 await write.execute(delete(chats).where(chats.c.user_id == user_id))
             for table in (budgets, deliveries, webhooks):
                 await write.execute(delete(table).where(table.c.user_id == user_id))
+            await self._outbox.put(write, user_id, Event("user.deleted", ""))
 
 
 async def _known(connection: AsyncConnection, tenant: str, provider: str, account: str) -> User | None:

@@ -14,6 +14,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.messages import own_chat
 from radixway.chat.records import Chat
 from radixway.chat.schema import chat_tags, chats
+from radixway.chat.webhooks import Event, Outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,11 @@ class Page:
 class Chats:
     """All chats. Whoever asks gives the user: what is another's is not found."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """`clock`: seconds since 1970."""
+    def __init__(self, database: Database, clock: Callable[[], float], outbox: Outbox | None = None) -> None:
+        """`clock`: seconds since 1970. `outbox`: for those who want to know of chats."""
         self._database = database
         self._clock = clock
+        self._outbox = outbox or Outbox(database, clock)
 
     async def create(self, user_id: str) -> Chat:
         """A new one, without a name."""
@@ -41,7 +43,9 @@ class Chats:
         row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
         async with self._database.write() as write:
             made = await write.execute(chats.insert().values(**row).returning(*chats.c))
-            return Chat(**made.one()._mapping)
+            chat = Chat(**made.one()._mapping)
+            await self._outbox.put(write, user_id, Event("chat.created", chat.id))
+            return chat
 
     async def find(self, user_id: str, chat_id: str) -> Chat:
         """Raises NotFound."""
@@ -98,6 +102,8 @@ class Chats:
         async with self._database.write() as write:
             if (await write.execute(changed.values(**fields, modified_at=self._clock()))).rowcount == 0:
                 raise NotFound("Chat not found")
+            if "title" in fields:
+                await self._outbox.put(write, user_id, Event("chat.titled", chat_id))
 
     async def hide_all(self, user_id: str) -> None:
         """None is in the list any more."""
@@ -110,3 +116,4 @@ class Chats:
             gone = delete(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
             if (await write.execute(gone)).rowcount == 0:
                 raise NotFound("Chat not found")
+            await self._outbox.put(write, user_id, Event("chat.deleted", chat_id))

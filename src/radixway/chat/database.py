@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,12 +57,23 @@ class Database:
                 pool_pre_ping=True,
                 pool_timeout=_BUSY_MS / 1000,
             )
+        self._after: dict[AsyncConnection, list[Callable[[], None]]] = {}
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: all of it, or, where the block raises, nothing."""
+        after: list[Callable[[], None]] = []
         async with self._writer.begin() as connection:
-            yield connection
+            try:
+                yield connection
+            finally:
+                after = self._after.pop(connection, after)
+        for call in after:
+            call()
+
+    def after(self, connection: AsyncConnection, call: Callable[[], None]) -> None:
+        """Make a call when the transaction on this connection is written; none if it is not."""
+        self._after.setdefault(connection, []).append(call)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:

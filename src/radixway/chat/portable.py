@@ -7,6 +7,7 @@ messages, parents before their children. Ids hold within one file: what is read 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -19,6 +20,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.messages import Limits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chat_tags, chats, messages
+from radixway.chat.webhooks import Event, Outbox
 
 _Id = Annotated[str, Field(min_length=1, max_length=64)]
 _Time = Annotated[float, Field(ge=0, lt=1e11)]
@@ -127,9 +129,17 @@ def read(data: bytes, limits: Limits, *, most_messages: int) -> list[PortableCha
 class Imports:
     """Puts chats from files into the database."""
 
-    def __init__(self, database: Database, limits: Limits, *, most_messages: int = 20_000) -> None:
-        """`most_messages`: of one file."""
+    def __init__(
+        self,
+        database: Database,
+        limits: Limits,
+        outbox: Outbox | None = None,
+        *,
+        most_messages: int = 20_000,
+    ) -> None:
+        """`outbox`: for those who want to know of chats. `most_messages`: of one file."""
         self._database = database
+        self._outbox = outbox or Outbox(database, time.time)
         self._limits = limits
         self._most_messages = most_messages
 
@@ -145,6 +155,7 @@ class Imports:
                     await write.execute(messages.insert().values(_message_row(message, chat_id, known)))
                 for tag in sorted(set(chat.chat.tags)):
                     await write.execute(chat_tags.insert().values(chat_id=chat_id, tag=tag))
+                await self._outbox.put(write, user_id, Event("chat.created", chat_id))
         return ids
 
 

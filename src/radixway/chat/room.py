@@ -34,6 +34,7 @@ from radixway.chat.tags import Tags
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
+from radixway.chat.webhooks.room import HookRoom
 from radixway.chat.workers import Workers
 from radixway.config import ChatSection, ConfigError
 
@@ -66,8 +67,10 @@ class ChatRoom:
             raise ConfigError(f"chat.database: {error}") from None
         self.secrets = _secrets(home / "chat-secrets.json")
         self.clock = clock
+        self.hooks = HookRoom(config.webhooks, self.database, self.secrets, clock)
         limits = config.limits
         self.ends = Ends()
+        self.ends.told.append(self.hooks.outbox.answer_ended)
         budget = None
         if limits.tokens_per_user is not None:
             budget = Budget(limits.tokens_per_user, limits.tokens_per_user_s)
@@ -87,8 +90,8 @@ class ChatRoom:
             self.ends,
             first_words=config.titles != "off",
         )
-        self.accounts = Accounts(self.database, clock)
-        self.chats = Chats(self.database, clock)
+        self.accounts = Accounts(self.database, clock, self.hooks.outbox)
+        self.chats = Chats(self.database, clock, self.hooks.outbox)
         self.feedback = Feedback(self.database, clock)
         self.workers = Workers(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
@@ -107,7 +110,9 @@ class ChatRoom:
         self.models = ModelConfigs(known, served)
         self.turns = Turns(self.database, self.messages, self.answers, self.models, waits_s=config.waits_s)
         self.imports = Imports(
-            self.database, Limits(messages=limits.messages_per_chat, characters=limits.message_characters)
+            self.database,
+            Limits(messages=limits.messages_per_chat, characters=limits.message_characters),
+            self.hooks.outbox,
         )
         self.pace = Pace(self.database, self.jobs, clock)
         self.tags = Tags(self.database)
@@ -142,13 +147,14 @@ class ChatRoom:
         await self.workers.let_in("Debug API Key", keys)
         try:
             async with self.answers.running(), self.sessions.running():
-                pushing = asyncio.create_task(self._push.run())
+                working = [asyncio.create_task(run()) for run in (self._push.run, self.hooks.deliverer.run)]
                 self.look_for_workers()
                 try:
                     yield
                 finally:
-                    pushing.cancel()
-                    await asyncio.gather(pushing, return_exceptions=True)
+                    for task in working:
+                        task.cancel()
+                    await asyncio.gather(*working, return_exceptions=True)
         finally:
             await self.database.aclose()
 

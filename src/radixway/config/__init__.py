@@ -2,6 +2,7 @@
 
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
+from radixway.config.chat_webhooks import ChatWebhooksSection
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
@@ -56,6 +57,7 @@ __all__ = [
     "AnyPolicy",
     "BreakerSection",
     "ChatSection",
+    "ChatWebhooksSection",
     "Config",
     "ConfigError",
     "DisaggregationSection",

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from radixway.config.base import Section
+from radixway.config.chat_webhooks import ChatWebhooksSection
 
 
 class ChatModelSection(Section):
@@ -85,6 +86,7 @@ class ChatSection(Section):
     after_words: Literal["abort", "restart"] = "abort"
     """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
     workers: ChatWorkersSection = ChatWorkersSection()
+    webhooks: ChatWebhooksSection = ChatWebhooksSection()
     kept_s: float = Field(default=60.0, gt=0)
     """How long a finished answer's tokens can be listened to again."""
     ping_s: float = Field(default=15.0, gt=0)

@@ -8,6 +8,7 @@ from radixway.surfaces.chats.v1.finding import finding_routes
 from radixway.surfaces.chats.v1.messages import message_routes
 from radixway.surfaces.chats.v1.moving import moving_routes
 from radixway.surfaces.chats.v1.sharing import sharing_routes
+from radixway.surfaces.chats.v1.webhooks import webhook_routes
 from radixway.surfaces.chats.who import Who
 
 
@@ -19,4 +20,5 @@ def v1_routes(room: ChatRoom, who: Who) -> APIRouter:
     router.include_router(sharing_routes(room, who))
     router.include_router(chat_routes(room, who))
     router.include_router(message_routes(room, who))
+    router.include_router(webhook_routes(room, who))
     return router

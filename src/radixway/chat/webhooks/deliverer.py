@@ -1,0 +1,155 @@
+"""Brings what is to be told to where it is to be told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.webhooks.hooks import Webhooks
+from radixway.chat.webhooks.outbox import Delivery, Outbox
+from radixway.chat.webhooks.signing import headers
+from radixway.net import Fetcher, FetchError
+
+log = logging.getLogger(__name__)
+
+_GONE = 410
+_AT_ONCE, _OF_A_TARGET = 32, 4
+_LOOK_AGAIN_S = 30.0
+"""Till the database is asked what another process may have left."""
+_TIDY_S = 3600.0
+_HEARD = 1024
+"""Bytes of an answer that are read."""
+
+
+class Deliverer:
+    """Belongs to one event loop; any number of processes may have one."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        hooks: Webhooks,
+        fetcher: Fetcher,
+        clock: Callable[[], float],
+        *,
+        timeout_s: float,
+        retries_s: Sequence[float],
+        kept_s: float,
+    ) -> None:
+        """`retries_s`: between one attempt and the next; after the last one it is given up, and that is known
+        for `kept_s`. `timeout_s`: of an attempt."""
+        self._outbox = outbox
+        self._hooks = hooks
+        self._fetcher = fetcher
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._retries_s = tuple(retries_s)
+        self._kept_s = kept_s
+        self._news = asyncio.Event()
+        self._busy: Counter[str] = Counter()
+        self._running: set[asyncio.Task[None]] = set()
+        self._tidied_at = 0.0
+        outbox.on_news = self._news.set
+
+    async def run(self) -> None:
+        """Until it is cancelled; what is under way then is tried again when its lease has ended."""
+        try:
+            while True:
+                self._news.clear()
+                try:
+                    if not await self._take():
+                        await self._tidy()
+                        due = await self._outbox.next_due()
+                        left = _LOOK_AGAIN_S if due is None else due - self._clock()
+                        await _within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                except SQLAlchemyError as error:
+                    log.warning("webhooks: the database does not answer: %s", type(error).__name__)
+                    await asyncio.sleep(1.0)
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            await self._fetcher.aclose()
+
+    async def _take(self) -> bool:
+        """Begin some deliveries; False: there is nothing to do, or no room to do it."""
+        room = min(_AT_ONCE - len(self._running), _OF_A_TARGET)
+        if room <= 0:
+            return False
+        full = [target for target, count in self._busy.items() if count >= _OF_A_TARGET]
+        taken = await self._outbox.claim(room, but=full)
+        for delivery in taken:
+            self._busy[delivery.target] += 1
+            task = asyncio.create_task(self._deliver(delivery))
+            self._running.add(task)
+            task.add_done_callback(self._done)
+        return bool(taken)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._news.set()  # there is room, and what waited behind it may be due
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            await self._attempt(delivery)
+        except SQLAlchemyError as error:
+            log.warning("what became of a webhook could not be noted: %s", type(error).__name__)
+        finally:
+            self._busy[delivery.target] -= 1
+            self._busy += Counter()  # drops those at nought
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        to = await self._address(delivery.target)
+        if to is None:
+            await self._outbox.failed(delivery, "the webhook is gone or switched off", None, None)
+            return
+        url, secrets = to
+        body = delivery.payload.encode()
+        signed = headers(delivery.id, int(self._clock()), body, secrets)
+        status, error = None, ""
+        try:
+            answer = await self._fetcher.fetch(
+                url, method="POST", headers=signed, body=body, max_bytes=_HEARD, timeout_s=self._timeout_s
+            )
+            status, error = answer.status, f"answered {answer.status}"
+        except FetchError as refused:
+            error = str(refused)
+        if status is not None and 200 <= status < 300:
+            await self._outbox.delivered(delivery)
+            return
+        if status == _GONE:
+            await self._hooks.disable(delivery.target)
+        log.info("webhook %s, attempt %d: %s", delivery.target, delivery.attempts, error)
+        await self._outbox.failed(delivery, error, status, None if status == _GONE else self._wait(delivery))
+
+    async def _address(self, target: str) -> tuple[str, list[bytes]] | None:
+        """Where, and signed with what."""
+        fixed = self._outbox.fixed.get(target)
+        if fixed is not None:
+            return fixed.url, [fixed.secret]
+        hook = await self._hooks.get(target)
+        return (hook.url, self._hooks.signing(hook)) if hook is not None and hook.enabled else None
+
+    def _wait(self, delivery: Delivery) -> float | None:
+        """Till the next attempt; None: there is none. Spread, so that not all of them come at once."""
+        if delivery.attempts > len(self._retries_s):
+            return None
+        return self._retries_s[delivery.attempts - 1] * random.uniform(1.0, 1.2)
+
+    async def _tidy(self) -> None:
+        now = self._clock()
+        if now >= self._tidied_at + _TIDY_S:
+            self._tidied_at = now
+            await self._outbox.forget(self._kept_s)
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

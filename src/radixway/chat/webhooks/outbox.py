@@ -1,0 +1,192 @@
+"""What is to be told: written in the transaction that it tells of, and taken by lease.
+
+A delivery that is taken is due again when its lease ends: whoever took it may have died. Of one target and
+one chat only the first that waits is due, so that events of a chat arrive in the order they happened in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import Database
+from radixway.chat.ends import EndedAnswer
+from radixway.chat.ids import new_id
+from radixway.chat.schema import chats, deliveries, webhooks
+from radixway.chat.webhooks.events import Event, ended
+
+WAITING, GIVEN_UP = "waiting", "given_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A target that the configuration names; it hears of all users."""
+
+    name: str
+    url: str
+    secret: bytes
+    events: frozenset[str]
+    """Empty: all."""
+
+    @property
+    def target(self) -> str:
+        """What deliveries to it are filed under; no webhook of a user is called so."""
+        return f"config:{self.name}"
+
+    def __repr__(self) -> str:
+        return f"Fixed({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one target, in the hands of whoever took it."""
+
+    number: int
+    id: str
+    target: str
+    payload: str
+    attempts: int
+    """This one included."""
+    attempt_id: str
+
+
+class Outbox:
+    """Of all processes that share the database."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        fixed: Sequence[Fixed] = (),
+        *,
+        lease_s: float = 60.0,
+    ) -> None:
+        """`clock`: seconds since 1970. `lease_s`: longer than any attempt takes."""
+        self._database = database
+        self._clock = clock
+        self.fixed = {each.target: each for each in fixed}
+        self._lease_s = lease_s
+        self.on_news: Callable[[], None] = lambda: None
+        """Called after a transaction in which something was written."""
+
+    async def put(self, write: AsyncConnection, user_id: str, event: Event) -> None:
+        """Tell whoever wants to know of it, if this transaction comes to be."""
+        asked = select(webhooks.c.id, webhooks.c.events).where(
+            webhooks.c.user_id == user_id, webhooks.c.enabled
+        )
+        found = await write.execute(asked)
+        targets = [webhook_id for webhook_id, events in found if not events or event.type in events]
+        targets += [
+            each.target for each in self.fixed.values() if not each.events or event.type in each.events
+        ]
+        await self.put_for(write, user_id, event, targets)
+
+    async def put_for(
+        self, write: AsyncConnection, user_id: str, event: Event, targets: Collection[str]
+    ) -> None:
+        """Tell these of it."""
+        if not targets:
+            return
+        now = self._clock()
+        row = {
+            "user_id": user_id,
+            "chat_id": event.chat_id,
+            "type": event.type,
+            "payload": event.payload(user_id, now),
+            "state": WAITING,
+            "created_at": now,
+            "available_at": now,
+        }
+        rows = [row | {"id": f"msg_{new_id()}", "target": target} for target in targets]
+        await write.execute(deliveries.insert(), rows)
+        self._database.after(write, self.on_news)
+
+    async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
+        """One of those who are told of every end."""
+        asked = select(chats.c.user_id).where(chats.c.id == answer.chat_id)
+        user_id: str | None = (await write.execute(asked)).scalar_one_or_none()
+        if user_id is not None:
+            await self.put(write, user_id, ended(answer))
+
+    async def claim(self, most: int, *, but: Collection[str] = ()) -> list[Delivery]:
+        """Take what is due, oldest first, and nothing for the targets `but`."""
+        now = self._clock()
+        earlier = deliveries.alias()
+        first = ~(
+            select(earlier.c.number)
+            .where(
+                earlier.c.target == deliveries.c.target,
+                earlier.c.chat_id == deliveries.c.chat_id,
+                earlier.c.number < deliveries.c.number,
+                earlier.c.state == WAITING,
+            )
+            .exists()
+        )
+        is_due = deliveries.c.state == WAITING, deliveries.c.available_at <= now
+        due = (
+            select(deliveries.c.number)
+            .where(*is_due, first, deliveries.c.target.not_in(but))
+            .order_by(deliveries.c.number)
+            .limit(most)
+            .with_for_update(skip_locked=True)
+        )
+        take = (
+            update(deliveries)
+            .where(deliveries.c.number.in_(due.scalar_subquery()), *is_due)
+            .values(
+                available_at=now + self._lease_s,
+                attempts=deliveries.c.attempts + 1,
+                attempt_id=new_id(),
+            )
+            .returning(*(deliveries.c[name] for name in Delivery.__slots__))
+        )
+        async with self._database.write() as write:
+            taken = [Delivery(**row._mapping) for row in await write.execute(take)]
+        return sorted(taken, key=lambda each: each.number)
+
+    async def delivered(self, delivery: Delivery) -> None:
+        """It has arrived; nothing of it is kept."""
+        async with self._database.write() as write:
+            await write.execute(delete(deliveries).where(*_held(delivery)))
+            await write.execute(
+                update(webhooks).where(webhooks.c.id == delivery.target).values(delivered_at=self._clock())
+            )
+
+    async def failed(
+        self, delivery: Delivery, error: str, status: int | None, again_in_s: float | None
+    ) -> None:
+        """It has not arrived. `again_in_s` None: it is given up, and kept as a record of that."""
+        now = self._clock()
+        values: dict[str, Any] = {"last_error": error, "last_status": status}
+        if again_in_s is None:
+            values |= {"state": GIVEN_UP, "available_at": now}
+        else:
+            values |= {"available_at": now + again_in_s}
+        async with self._database.write() as write:
+            await write.execute(update(deliveries).where(*_held(delivery)).values(**values))
+            await write.execute(
+                update(webhooks).where(webhooks.c.id == delivery.target).values(failed_at=now)
+            )
+
+    async def next_due(self) -> float | None:
+        """When time alone will next make something due; None: never."""
+        wanted = select(func.min(deliveries.c.available_at)).where(
+            deliveries.c.state == WAITING, deliveries.c.available_at > self._clock()
+        )
+        async with self._database.read() as read:
+            found: float | None = (await read.execute(wanted)).scalar_one()
+            return found
+
+    async def forget(self, older_than_s: float) -> None:
+        """Records of what was given up so long ago."""
+        old = deliveries.c.state == GIVEN_UP, deliveries.c.available_at < self._clock() - older_than_s
+        async with self._database.write() as write:
+            await write.execute(delete(deliveries).where(*old))
+
+
+def _held(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
+    return deliveries.c.number == delivery.number, deliveries.c.attempt_id == delivery.attempt_id

@@ -1,0 +1,46 @@
+"""The `chat.webhooks` section: who is told of what happens in chats."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+
+from radixway.config.base import Section
+
+
+class ChatWebhookSection(Section):
+    """An address that is told of all users' events."""
+
+    name: str = Field(min_length=1)
+    url: str = Field(min_length=1)
+    secret: SecretStr
+    """`whsec_` and base64 of 24 to 64 bytes."""
+    events: tuple[str, ...] = ()
+    """`answer.completed` …; none: all."""
+
+
+class ChatWebhooksSection(Section):
+    """Those of users at `/v1/webhooks`, and those named here."""
+
+    to: tuple[ChatWebhookSection, ...] = ()
+    per_user: int = Field(default=10, ge=0)
+    """0: users have none."""
+    http: bool = False
+    """Addresses of users may do without TLS."""
+    allowed_networks: tuple[str, ...] = ()
+    """Such as `10.1.0.0/16`: may be called although they are not public."""
+    timeout_s: float = Field(default=15.0, gt=0, le=45)
+    """Of one attempt."""
+    retries_s: tuple[Annotated[float, Field(gt=0)], ...] = (5, 300, 1800, 7200, 18_000, 36_000, 36_000)
+    """Between the attempts; after the last one a delivery is given up."""
+    kept_s: float = Field(default=7 * 86_400.0, gt=0)
+    """How long what was given up can be looked up and tried again."""
+
+    @field_validator("allowed_networks")
+    @classmethod
+    def _networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for network in given:
+            ip_network(network)
+        return given

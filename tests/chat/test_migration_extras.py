@@ -1,0 +1,46 @@
+"""A database of before webhooks and titles by the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+
+import radixway.chat.migrations
+from radixway.chat.chats import Chats
+from radixway.chat.database import Database
+from radixway.chat.migrations import migrate
+
+
+def as_it_was(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(radixway.chat.migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0005")
+
+
+async def test_titles_of_before_count_as_their_users_own(database_url: str) -> None:
+    database = Database(database_url)
+    async with database.write() as write:
+        await write.run_sync(as_it_was)
+        await write.execute(
+            text(
+                "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
+                " VALUES ('eve', 'default', 'local', 'eve', 'Eve', 0)"
+            )
+        )
+        for chat, title in (("named", "'Trees'"), ("nameless", "NULL")):
+            await write.execute(
+                text(
+                    "INSERT INTO chats (id, user_id, created_at, modified_at, title)"
+                    f" VALUES ('{chat}', 'eve', 0, 0, {title})"
+                )
+            )
+    await migrate(database)
+    chats = Chats(database, lambda: 0.0)
+    assert (await chats.find("eve", "named")).titled_by == "user"
+    assert (await chats.find("eve", "nameless")).titled_by is None
+    await chats.delete("eve", "named")
+    await database.aclose()
