@@ -1,0 +1,268 @@
+"""An answer that may use a plugin: the model is asked, its calls are made, and it is asked again.
+
+Models that call functions are offered the tools as such; others are asked in text (`react.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from radixway.chat.attempt import Attempt
+from radixway.chat.plugins import react
+from radixway.chat.plugins.tools import Observation, Plugin, Tool, observe
+
+ChatMessage = dict[str, Any]
+"""One of OpenAI's."""
+_LAST = "You have used the tools as often as you may. Answer now, without them."
+_RECORD = 20_000
+"""Characters of each step that are kept with the answer."""
+
+
+class Ask(Protocol):
+    """One request to the model."""
+
+    def __call__(self, messages: Sequence[ChatMessage], more: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """The chunks of its answer, as OpenAI's streams have them. `more`: further fields of the body."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of a chain."""
+
+    depth: int = 4
+    """How often the model may call before it has to answer."""
+    tool_timeout_s: float = 30.0
+    result_characters: int = 2048
+
+
+@dataclass(slots=True)
+class Told:
+    """What the model's requests added up to."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    finish_reason: str | None = None
+    _counted: bool = False
+
+    def add(self, event: dict[str, Any]) -> None:
+        """One chunk."""
+        usage = event.get("usage")
+        if usage:
+            self._counted = True
+            self.prompt_tokens += usage.get("prompt_tokens") or 0
+            self.completion_tokens += usage.get("completion_tokens") or 0
+        for choice in event.get("choices") or ():
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def usage(self) -> dict[str, int] | None:
+        """Of all of them; None where no worker counts."""
+        total = self.prompt_tokens + self.completion_tokens
+        counted = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return counted | {"total_tokens": total} if self._counted else None
+
+
+@dataclass(slots=True)
+class Record:
+    """`used_plugin`: what was done, step by step, in the published shape."""
+
+    url: str
+    name: str
+    trusted: bool
+    monologue: list[str] = field(default_factory=list)
+    prompt: str = ""
+    output: str = ""
+    depth: int = 0
+    assisted: bool = False
+    error: str = ""
+
+    def heard(self, prompt: str, answer: str) -> None:
+        """One request and what the model said to it."""
+        self.prompt = prompt[-_RECORD:]
+        self.monologue += [f"In: {prompt}"[:_RECORD], f"Out: {answer}"[:_RECORD]]
+
+    def found(self, observation: Observation) -> None:
+        """What a call gave."""
+        self.output = observation.text
+        self.error = observation.text if observation.failed else ""
+
+    def shape(self) -> dict[str, Any] | None:
+        """None: the plugin was offered and not used."""
+        if not self.depth and not self.error:
+            return None
+        details = {
+            "inner_monologue": self.monologue,
+            "final_tool_output": self.output,
+            "final_prompt": self.prompt,
+            "final_generation_assisted": self.assisted,
+            "achieved_depth": self.depth,
+            "error_message": self.error,
+            "status": "failure" if self.error else "success",
+        }
+        return {"name": self.name, "url": self.url, "trusted": self.trusted, "execution_details": details}
+
+
+@dataclass(slots=True)
+class Chain:
+    """One answer with one plugin."""
+
+    plugin: Plugin
+    ask: Ask
+    attempt: Attempt
+    bounds: Bounds = field(default_factory=Bounds)
+    told: Told = field(default_factory=Told)
+    record: Record = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.record = Record(self.plugin.url, self.plugin.name, self.plugin.trusted)
+
+    async def in_text(self, messages: Sequence[ChatMessage]) -> None:
+        """For models that cannot call functions."""
+        thread = _instructed(messages, react.instructions(self.plugin))
+        shown = _written(thread)
+        while True:
+            last = self.record.depth >= self.bounds.depth
+            if last:
+                self.record.assisted = True
+                thread.append({"role": "user", "content": _LAST})
+                shown += f"\n{_LAST}"
+            text = await self._hear_text(thread)
+            self.record.heard(shown, text)
+            action = None if last else react.action_in(text)
+            if action is None:
+                return
+            observation = await self._act(action)
+            self.record.depth += 1
+            shown = f"Observation: {observation.text}"
+            thread += [{"role": "assistant", "content": text}, {"role": "user", "content": shown}]
+            await self._tell(action.thought, action.tool, action.arguments, observation)
+
+    async def _hear_text(self, thread: Sequence[ChatMessage]) -> str:
+        """One answer; what is meant for the user is passed on as it comes."""
+        reader = react.AnswerReader()
+        async for event in self.ask(thread, {"stop": [react.STOP]}):
+            self.told.add(event)
+            for delta in _deltas(event):
+                await self.attempt.token(reader.add(delta.get("content") or ""))
+        if self.record.depth >= self.bounds.depth or react.action_in(reader.text) is None:
+            await self.attempt.token(reader.end())
+        return reader.text
+
+    async def _act(self, action: react.Action) -> Observation:
+        tool = react.tool_for(action.tool, self.plugin.tools)
+        if tool is None:
+            return self._unknown(action.tool)
+        try:
+            arguments = react.arguments_in(action.arguments, tool)
+        except ValueError as error:
+            return self._noted(Observation(f"Error: {error}", failed=True))
+        return await self._call(tool, arguments)
+
+    async def with_functions(self, messages: Sequence[ChatMessage]) -> None:
+        """For models that call functions."""
+        thread = _instructed(messages, self.plugin.description)
+        offered: dict[str, Any] = {"tools": [_function(tool) for tool in self.plugin.tools]}
+        shown = _written(thread)
+        while True:
+            last = self.record.depth >= self.bounds.depth
+            self.record.assisted = last
+            text, calls = await self._hear_calls(thread, offered | ({"tool_choice": "none"} if last else {}))
+            self.record.heard(shown, text or json.dumps([call["function"] for call in calls]))
+            if last or not calls:
+                return
+            thread.append({"role": "assistant", "content": text or None, "tool_calls": calls})
+            found = await asyncio.gather(*(self._call_function(call["function"]) for call in calls))
+            self.record.depth += 1
+            for call, observation in zip(calls, found, strict=True):
+                thread.append({"role": "tool", "tool_call_id": call["id"], "content": observation.text})
+                function = call["function"]
+                await self._tell(text.strip(), function["name"], function["arguments"], observation)
+            shown = "\n".join(f"Observation: {observation.text}" for observation in found)
+
+    async def _hear_calls(
+        self, thread: Sequence[ChatMessage], more: dict[str, Any]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """One answer, passed on as it comes, and the calls in it."""
+        text, calls = "", dict[int, dict[str, Any]]()
+        async for event in self.ask(thread, more):
+            self.told.add(event)
+            for delta in _deltas(event):
+                piece = delta.get("content") or ""
+                if text.strip() or piece.strip():  # not the blank lines that stand before a call
+                    await self.attempt.token(piece)
+                text += piece
+                for number, part in enumerate(delta.get("tool_calls") or ()):
+                    _join(calls, part.get("index", number), part)
+        return text, [calls[index] for index in sorted(calls)]
+
+    async def _call_function(self, function: dict[str, Any]) -> Observation:
+        tool = next((tool for tool in self.plugin.tools if tool.name == function["name"]), None)
+        if tool is None:
+            return self._unknown(function["name"])
+        try:
+            arguments = json.loads(function["arguments"] or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            return self._noted(Observation("Error: the arguments are no JSON object", failed=True))
+        return await self._call(tool, arguments)
+
+    async def _call(self, tool: Tool, arguments: dict[str, Any]) -> Observation:
+        bounds = self.bounds
+        return self._noted(
+            await observe(
+                tool, arguments, timeout_s=bounds.tool_timeout_s, characters=bounds.result_characters
+            )
+        )
+
+    def _unknown(self, name: str) -> Observation:
+        names = ", ".join(tool.name for tool in self.plugin.tools)
+        return self._noted(Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True))
+
+    def _noted(self, observation: Observation) -> Observation:
+        self.record.found(observation)
+        return observation
+
+    async def _tell(self, thought: str, action: str, given: str, observation: Observation) -> None:
+        await self.attempt.plugin(thought, action, given, observation.text)
+
+
+def _deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """What is said in a chunk; in an answer that came whole, all of it."""
+    for choice in event.get("choices") or ():
+        yield choice.get("delta") or choice.get("message") or {}
+
+
+def _join(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
+    """A part of a call, to those before it."""
+    call = calls.setdefault(
+        index, {"id": f"call_{index}", "type": "function", "function": {"name": "", "arguments": ""}}
+    )
+    call["id"] = part.get("id") or call["id"]
+    function = part.get("function") or {}
+    call["function"]["name"] += function.get("name") or ""
+    call["function"]["arguments"] += function.get("arguments") or ""
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _instructed(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]:
+    """With a further paragraph in what the system says."""
+    thread = [dict(message) for message in messages]
+    if thread and thread[0]["role"] == "system":
+        thread[0]["content"] = f"{thread[0]['content']}\n\n{text}"
+        return thread
+    return [{"role": "system", "content": text}, *thread]
+
+
+def _written(thread: Sequence[ChatMessage]) -> str:
+    return "\n".join(f"{message['role']}: {message['content']}" for message in thread)
+
+

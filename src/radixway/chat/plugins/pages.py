@@ -1,0 +1,101 @@
+"""The text of whatever a URL leads to: `web_retriever`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from radixway.chat.plugins.tools import ToolFailed, clean
+from radixway.net import Fetched, Fetcher, FetchError
+
+_READ_S = 10.0
+"""For a page or a PDF to become text."""
+_NODES = 400
+"""Of a JSON document, that become text."""
+Kind = Literal["html", "pdf", "json", "text"]
+
+
+async def page(fetcher: Fetcher, url: str, characters: int) -> str:
+    """Its text, up to so many characters; HTML, PDF, JSON, and text of any kind. Raises ToolFailed."""
+    try:
+        fetched = await fetcher.fetch(url)
+    except FetchError as error:
+        raise ToolFailed(f"the url is not available: {error}") from None
+    if fetched.status >= 400:
+        raise ToolFailed(f"the url is not available: status {fetched.status}")
+    kind = kind_of(fetched)
+    if kind is None:
+        raise ToolFailed(f"what is there is no text ({fetched.content_type})")
+    if kind == "json":
+        return json_text(fetched)[:characters]
+    if kind == "text":
+        return clean(fetched.text())[:characters]
+    if kind == "pdf" and not fetched.whole:
+        raise ToolFailed("the document is too large")
+    body = fetched.body if kind == "pdf" else fetched.text().encode("utf-8", "replace")
+    return clean(await _read_apart(kind, body, characters))
+
+
+def kind_of(fetched: Fetched) -> Kind | None:
+    """By what it says it is; where it does not say, by its first bytes. None: it is no text."""
+    said, start = fetched.content_type, fetched.body[:1024].lstrip()
+    if said == "application/pdf" or (said == "application/octet-stream" and start.startswith(b"%PDF-")):
+        return "pdf"
+    if said in ("text/html", "application/xhtml+xml") or start[:14].lower().startswith(
+        (b"<!doctype html", b"<html")
+    ):
+        return "html"
+    if said == "application/json" or said.endswith("+json"):
+        return "json"
+    if said.startswith("text/") or said.endswith(("xml", "yaml", "javascript")):
+        return "text"
+    return None if b"\0" in start or said != "application/octet-stream" else "text"
+
+
+def json_text(fetched: Fetched) -> str:
+    """The beginning of a document, an object or an array, as YAML, which reads with fewer signs."""
+    try:
+        document = json.loads(fetched.body)
+        return clean(yaml.safe_dump(_first(document, [_NODES]), sort_keys=False, allow_unicode=True))
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return clean(fetched.text())
+
+
+def _first(value: Any, left: list[int]) -> Any:
+    """As much of it as `left` allows nodes."""
+    left[0] -= 1
+    if isinstance(value, dict):
+        return {key: _first(each, left) for key, each in value.items() if left[0] > 0}
+    if isinstance(value, list):
+        return [_first(each, left) for each in value if left[0] > 0]
+    return value
+
+
+async def _read_apart(kind: str, body: bytes, characters: int) -> str:
+    """In a process of its own, since what strangers write may break whoever reads it. Raises ToolFailed."""
+    program = Path(__file__).with_name("page_text.py")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(program), kind, str(characters)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(_READ_S):
+            text, _ = await process.communicate(body)
+    except TimeoutError:
+        raise ToolFailed(f"the {kind} takes too long to read") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ToolFailed(f"the {kind} cannot be read")
+    return text.decode("utf-8", "replace")

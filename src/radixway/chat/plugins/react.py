@@ -1,0 +1,173 @@
+"""Tools for models that cannot call functions: Thought, Action, Action Input, Observation, in plain text.
+
+After Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (2022), in the words that the
+published service's models were prompted with. Pure: texts in, texts out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.chat.plugins.tools import Plugin, Tool
+
+STOP = "\nObservation:"
+"""Where the model is to stop: what comes then, the tool says."""
+_ANSWER = re.compile(r"(?:^|\n)\s*(?:Open Assistant|Final Answer|Answer)\s*:[ \t]*", re.IGNORECASE)
+_ACTION = re.compile(r"(?:^|\n)\s*Action\s*:[ \t]*([^\n]+)", re.IGNORECASE)
+_INPUT = re.compile(r"(?:^|\n)\s*Action Input\s*:", re.IGNORECASE)
+_THOUGHT = re.compile(r"(?:^|\n)\s*Thought\s*:[ \t]*([^\n]*)", re.IGNORECASE)
+_END = re.compile(r"\s*End!\s*$")
+_ALIKE = 0.75
+"""How alike a name must be to one of a tool, to be meant for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A call that the model wants."""
+
+    tool: str
+    arguments: str
+    thought: str
+
+
+def instructions(plugin: Plugin) -> str:
+    """What the model is told of a plugin, and how to use it."""
+    names = ", ".join(f"'{tool.name}'" for tool in plugin.tools)
+    shown = "\n".join(_shown(tool) for tool in plugin.tools)
+    payload = any("payload" in tool.parameters.get("properties", {}) for tool in plugin.tools)
+    form = '{"request": {"params": {query or url parameters}' + (', "payload": {...}' if payload else "") + "}}"
+    return (
+        f"TOOLS:\n-----\nYou have access to the following tools:\n{shown}\n\n"
+        f"{plugin.name} plugin description:\n{plugin.description}\n\n"
+        "ATTENTION: Do not use tools for questions about yourself, like \"what is your name?\".\n\n"
+        "To use a tool, use the following format:\n```\n"
+        "Thought: [here always think about what to do]\n"
+        f"Action: the action to take, MUST be one of [{names}]\n"
+        f"Action Input: the input to the action, MUST be in JSON format: {form}\n```\n"
+        "You are then told the result, after the word Observation: (this can repeat).\n\n"
+        "When you have a response, or if you do not need to use a tool, you MUST use the format:\n```\n"
+        "Thought: I now know the final answer\n"
+        "Open Assistant: [your response here]End!\n```"
+    )
+
+
+def _shown(tool: Tool) -> str:
+    required = tool.parameters.get("required", ())
+    lines = [f"> {tool.name}: {tool.description}"]
+    for name, schema in tool.parameters.get("properties", {}).items():
+        text = schema.get("description") or json.dumps(schema)
+        kind = schema.get("type", "any")
+        lines.append(f"   {name} ({kind}{', required' if name in required else ''}): {text}")
+    return "\n".join(lines)
+
+
+def action_in(text: str) -> Action | None:
+    """The first call in a model's words; None: it answers."""
+    found = _ACTION.search(text)
+    answer = _ANSWER.search(text)
+    if found is None or (answer is not None and answer.start() < found.start()):
+        return None
+    given = _INPUT.search(text, found.end())
+    rest = "" if given is None else text[given.end() :]
+    thoughts = _THOUGHT.findall(text[: found.start()])
+    thought = thoughts[-1] if thoughts else text[: found.start()]
+    return Action(found[1].strip().strip("`'\"[]"), rest.partition(STOP)[0].strip(), thought.strip())
+
+
+def tool_for(name: str, tools: Sequence[Tool]) -> Tool | None:
+    """The one that is meant: by name, by a part of it, or by one that is alike."""
+    wanted = name.casefold()
+    known = {tool.name.casefold(): tool for tool in tools}
+    if wanted in known:
+        return known[wanted]
+    parts = [tool for key, tool in known.items() if wanted and (key in wanted or wanted in key)]
+    if len(parts) == 1:
+        return parts[0]
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=_ALIKE)
+    return known[near[0]] if near else None
+
+
+def arguments_in(text: str, tool: Tool) -> dict[str, Any]:
+    """What a tool is called with: the published `{"request": {"params", "payload"}}`, or the arguments as they
+    are; words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
+    model.
+    """
+    start = text.find("{")
+    if start < 0:
+        names = list(tool.parameters.get("properties", {}))
+        if len(names) != 1 or not text.strip():
+            raise ValueError('the input must be JSON: {"request": {"params": {…}}}')
+        return {names[0]: text.strip().strip("`'\"")}
+    document = _object(text[start:])
+    request = document.get("request", document)
+    if not isinstance(request, dict):
+        raise ValueError("`request` must be an object")
+    if not {"params", "payload"} & request.keys():
+        return request
+    params = request.get("params") or {}
+    if not isinstance(params, dict):
+        raise ValueError("`params` must be an object")
+    payload = {} if request.get("payload") is None else {"payload": request["payload"]}
+    return {**params, **payload}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The first object of a text, mended where that is plainly possible."""
+    for candidate in _mended(text):
+        try:
+            value, _ = json.JSONDecoder(strict=False).raw_decode(candidate)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    raise ValueError('the input is not JSON; it must be like {"request": {"params": {…}}}')
+
+
+def _mended(text: str) -> Iterable[str]:
+    """As it is; with its braces closed; with the quotes and words of Python; without commas before braces."""
+    text = text[:20_000]
+    closed = text.rstrip("`\n ") + "}" * max(0, text.count("{") - text.count("}"))
+    yield text
+    yield closed
+    tidy = re.sub(r",\s*([}\]])", r"\1", closed)
+    yield tidy
+    words = {"None": "null", "True": "true", "False": "false"}
+    python = re.sub(r"\b(None|True|False)\b", lambda found: words[found[1]], tidy)
+    yield python.replace("'", '"')
+
+
+class AnswerReader:
+    """Lets the words of an answer through as soon as it is certain that they are its words."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """All that the model said."""
+        self._at: int | None = None
+        """Where the answer begins."""
+        self._told = 0
+
+    def add(self, piece: str) -> str:
+        """What may be told now."""
+        self.text += piece
+        if self._at is None:
+            answer = _ANSWER.search(self.text)
+            if answer is None or action_in(self.text[: answer.end()]) is not None:
+                return ""
+            self._at = self._told = answer.end()
+        sure = max(self._told, len(self.text.rstrip()) - len("End!"))
+        told, self._told = self.text[self._told : sure], sure
+        return told
+
+    def end(self) -> str:
+        """The rest of the answer; all of it where it came without the words that announce one."""
+        if self._at is not None:
+            return _END.sub("", self.text[self._told :])
+        text = _END.sub("", self.text)
+        thought = _THOUGHT.match(text)
+        rest = text[thought.end() :].strip() if thought is not None else text.strip()
+        return rest or text.strip()

@@ -1,0 +1,147 @@
+"""Every plugin that may be chosen: ours, MCP servers', and those of others by their URL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from yarl import URL
+
+from radixway.chat.plugins.builtin import Builtin, builtins
+from radixway.chat.plugins.by_url import PluginsByUrl
+from radixway.chat.plugins.mcp import SCHEME, McpServer
+from radixway.chat.plugins.openapi import plugin_config
+from radixway.chat.plugins.tools import Plugin, PluginFailed
+from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
+from radixway.net import Allowed, Fetcher
+
+Entry = dict[str, Any]
+"""`PluginEntry`: `url`, `enabled`, `plugin_config`, `trusted`."""
+
+
+class Plugins:
+    """Belongs to one event loop, and works while `running()`."""
+
+    def __init__(
+        self,
+        config: ChatPluginsSection,
+        servers: Mapping[str, McpServerSection],
+        clock: Callable[[], float],
+    ) -> None:
+        self._by_url_too = config.by_url
+        self._fetcher = Fetcher(Allowed(config.allowed_networks), timeout_s=config.fetch_timeout_s)
+        ours = builtins(self._fetcher, config.page_characters)
+        self._ours = {name: ours[name] for name in config.builtin}
+        self._by_url = PluginsByUrl(self._fetcher, clock, result_bytes=8 * config.result_characters)
+        self._servers = {SCHEME + name: McpServer(name, server) for name, server in servers.items()}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Connections end with it."""
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(server.aclose() for server in self._servers.values()))
+            await self._fetcher.aclose()
+
+    def builtin(self, name: str) -> Builtin | None:
+        """One of ours."""
+        return self._ours.get(name)
+
+    def entries(self, base: str) -> list[Entry]:
+        """Those that are offered without being asked for. `base`: the gateway's address, with a slash."""
+        ours = [
+            _entry(f"{base}plugins/{name}/ai-plugin.json", plugin_config(each.manifest(base)))
+            for name, each in self._ours.items()
+        ]
+        return ours + [_entry(url, _mcp_config(server)) for url, server in self._servers.items()]
+
+    async def config(self, url: str, base: str) -> dict[str, Any]:
+        """What its manifest says. Raises PluginFailed."""
+        if (server := self._servers.get(url)) is not None:
+            return _mcp_config(server)
+        if (ours := self._own(url, base)) is not None:
+            return plugin_config(ours.manifest(base))
+        self._check_by_url(url)
+        return await self._by_url.config(url)
+
+    async def ready(self, entries: Sequence[Entry], base: str) -> list[Entry]:
+        """As they are written down: the one that will be used has its `plugin_config`, where it can be had.
+
+        Workers that fetch jobs throw away what a plugin without one finds. Who is trusted is ours to say.
+        """
+        ready: list[Entry] = [{**entry, "trusted": self._is_ours(entry["url"], base)} for entry in entries]
+        first = first_enabled(ready)
+        if first is not None and (first.get("plugin_config") is None or first["trusted"]):
+            try:
+                first["plugin_config"] = await self.config(first["url"], base)
+            except PluginFailed:
+                pass  # the answer's own record will say so
+        return ready
+
+    async def open(self, entry: Entry) -> Plugin:
+        """One that was chosen, with its tools. Raises PluginFailed."""
+        url: str = entry["url"]
+        if (server := self._servers.get(url)) is not None:
+            return await server.plugin()
+        if entry.get("trusted") and (ours := self._ours.get(_name(url))) is not None:
+            return ours.plugin(url)
+        self._check_by_url(url)
+        return await self._by_url.plugin(url)
+
+    def _check_by_url(self, url: str) -> None:
+        if url.startswith(SCHEME):
+            raise PluginFailed("there is no such MCP server")
+        if not self._by_url_too:
+            raise PluginFailed("plugins of others are switched off here")
+
+    def _is_ours(self, url: str, base: str) -> bool:
+        return url in self._servers or self._own(url, base) is not None
+
+    def _own(self, url: str, base: str) -> Builtin | None:
+        """Ours by that URL: at the address that whoever asks calls us by, whatever stands before it."""
+        try:
+            here, there = URL(base), URL(url)
+            same = (here.host, here.port) == (there.host, there.port)
+        except ValueError:
+            return None
+        return self._ours.get(_name(url)) if same else None
+
+
+def first_enabled(entries: Sequence[Entry]) -> Entry | None:
+    """The one that is used: the first, as published."""
+    return next((entry for entry in entries if entry.get("enabled")), None)
+
+
+def _name(url: str) -> str:
+    """`x` of `…/plugins/x/ai-plugin.json`; nothing where it is no such URL."""
+    parts = url.partition("?")[0].rsplit("/", 3)
+    return parts[2] if len(parts) == 4 and (parts[1], parts[3]) == ("plugins", "ai-plugin.json") else ""
+
+
+def _entry(url: str, config: dict[str, Any]) -> Entry:
+    return {"url": url, "enabled": True, "plugin_config": config, "trusted": True}
+
+
+def _mcp_config(server: McpServer) -> dict[str, Any]:
+    """An MCP server in the shape of a manifest: so that whoever chooses plugins can choose it."""
+    return {
+        "schema_version": "v1",
+        "name_for_model": server.name,
+        "name_for_human": server.name,
+        "description_for_human": f"The MCP server {server.name}",
+        "description_for_model": f"The MCP server {server.name}",
+        "api": {
+            "type": "mcp",
+            "url": server.url,
+            "has_user_authentication": False,
+            "is_user_authenticated": False,
+        },
+        "auth": {"type": "none"},
+        "logo_url": None,
+        "contact_email": None,
+        "legal_info_url": None,
+        "endpoints": None,
+    }

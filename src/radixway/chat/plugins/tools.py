@@ -1,0 +1,75 @@
+"""A plugin is what a user chooses; its tools are what a model calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class PluginFailed(Exception):
+    """A plugin cannot be used; the text says why, and may be told to whoever chose it."""
+
+
+class ToolFailed(Exception):
+    """A call came to nothing; the text is told to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that a plugin can do."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of an object."""
+    call: Callable[[dict[str, Any]], Awaitable[str]]
+    """Raises ToolFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """Chosen by its URL."""
+
+    url: str
+    name: str
+    """For people."""
+    description: str
+    """For models."""
+    tools: tuple[Tool, ...]
+    trusted: bool = False
+    """It is of this house."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of a call."""
+
+    text: str
+    failed: bool = False
+
+
+async def observe(tool: Tool, arguments: dict[str, Any], *, timeout_s: float, characters: int) -> Observation:
+    """Call it. Whatever goes wrong is something to tell the model; a longer result than that is cut."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = clean(await tool.call(arguments))
+    except TimeoutError:
+        return Observation(f"Error: {tool.name} did not answer within {timeout_s:g} seconds", failed=True)
+    except ToolFailed as error:
+        return Observation(clean(f"Error: {error}")[:characters], failed=True)
+    except Exception as error:  # a tool is a stranger's: it may break in any way
+        log.warning("a tool met a defect", exc_info=error)
+        return Observation(f"Error: {tool.name} is broken ({type(error).__name__})", failed=True)
+    if len(found) > characters:
+        found = f"{found[:characters]}\n… (cut: {len(found)} characters)"
+    return Observation(found)
+
+
+def clean(text: str) -> str:
+    """Without what neither databases nor JSON hold: U+0000 and lone surrogates."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
