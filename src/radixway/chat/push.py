@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,11 +33,28 @@ class Refused(Exception):
         self.again = again
 
 
+Ask = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+"""One request to the answer's model: messages and further fields of the body; the chunks that it says."""
+
+
+class Tools(Protocol):
+    """What answers may use besides the model (`chat/plugins/`)."""
+
+    def wanted(self, attempt: Attempt) -> bool:
+        """Whether this one is to."""
+        ...
+
+    async def answer(self, attempt: Attempt, messages: Sequence[dict[str, Any]], ask: Ask) -> dict[str, Any]:
+        """Say it; returns what `Attempt.finish` is to note."""
+        ...
+
+
 class PushWorkers:
     """Takes jobs of the queues that it is given, and answers them. Belongs to one event loop."""
 
-    def __init__(self, answers: Answers, road: Road, *, at_once: int) -> None:
+    def __init__(self, answers: Answers, road: Road, *, at_once: int, tools: Tools | None = None) -> None:
         """`road`: the gateway's, for requests of the surface `openai.chat`."""
+        self._tools = tools
         self._answers = answers
         self._road = road
         self._room = asyncio.Semaphore(at_once)
@@ -91,8 +110,7 @@ class PushWorkers:
             await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
             if not saying.done():
                 return  # nobody wants it any more
-            usage, finish_reason = saying.result()
-            await attempt.finish(usage=usage, finish_reason=finish_reason)
+            await attempt.finish(**saying.result())
         except asyncio.CancelledError:
             await attempt.give_up("the server is stopping")
             raise
@@ -106,38 +124,62 @@ class PushWorkers:
             saying.cancel()
             await asyncio.gather(saying, return_exceptions=True)
 
-    async def _say(self, attempt: Attempt) -> tuple[dict[str, Any] | None, str | None]:
-        """Pass the words on as they come; returns the usage and the reason of the end that the worker told.
+    async def _say(self, attempt: Attempt) -> dict[str, Any]:
+        """Pass the words on as they come; returns what is to be noted of them: usage, why they ended there.
 
         Raises Refused.
         """
-        request = _request(attempt)
+        body = _body(attempt)
         try:
-            reply = await self._road(request)
-            if reply.status != 200:
-                raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
-            if reply.chunks is None or not _is_stream(reply):
-                answer = _decode(await _whole(reply))
-                await attempt.token(answer["choices"][0]["message"]["content"] or "")
-                return _usage(answer), answer["choices"][0].get("finish_reason")
+            if self._tools is not None and self._tools.wanted(attempt):
+                return await self._tools.answer(attempt, body["messages"], self._ask(attempt, body))
             usage, reason = None, None
-            async for chunk in reply.chunks:
-                for event in _events(chunk):
+            async with aclosing(spoken(self._road, _request(attempt, body))) as events:
+                async for event in events:
                     usage = _usage(event) or usage
                     for choice in event.get("choices") or ():
                         reason = choice.get("finish_reason") or reason
                         await attempt.token(choice.get("delta", {}).get("content") or "")
-            return usage, reason
+            return {"usage": usage, "finish_reason": reason}
         except GatewayError as error:
             raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
         except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise Refused("the worker's answer cannot be read", again=True) from error
-        finally:
-            for chunks in request.opened:
-                await chunks.aclose()
+
+    def _ask(self, attempt: Attempt, body: dict[str, Any]) -> Ask:
+        """Of the same model, with the same sampling."""
+        number = itertools.count()
+
+        def ask(
+            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            request = _request(attempt, {**body, "messages": messages, **more}, next(number))
+            return spoken(self._road, request)
+
+        return ask
 
 
-def _request(attempt: Attempt) -> Request:
+async def spoken(road: Road, request: Request) -> AsyncGenerator[dict[str, Any], None]:
+    """The chunks of an answer; one that comes whole is a chunk. Raises Refused, GatewayError, DecodeError."""
+    try:
+        reply = await road(request)
+        if reply.status != 200:
+            raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
+        if reply.chunks is None or not _is_stream(reply):
+            answer = _decode(await _whole(reply))
+            for choice in answer["choices"]:
+                choice["delta"] = choice["message"]
+            yield answer
+            return
+        async for chunk in reply.chunks:
+            for event in _events(chunk):
+                yield event
+    finally:
+        for chunks in request.opened:
+            await chunks.aclose()
+
+
+def _body(attempt: Attempt) -> dict[str, Any]:
     parameters = attempt.answer.work_parameters or {}
     sampling = parameters.get("sampling_parameters") or {}
     body: dict[str, Any] = {
@@ -154,7 +196,12 @@ def _request(attempt: Attempt) -> Request:
         body["max_tokens"] = sampling["max_new_tokens"]
     if sampling.get("seed") is not None:
         body["seed"] = sampling["seed"]
-    request_id = attempt.job.attempt_id
+    return body
+
+
+def _request(attempt: Attempt, body: dict[str, Any], number: int = 0) -> Request:
+    """`number`: how many there were before it for this attempt."""
+    request_id = attempt.job.attempt_id + (f"-{number}" if number else "")
     request = Request(
         id=request_id,
         surface="openai.chat",

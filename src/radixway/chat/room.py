@@ -22,6 +22,7 @@ from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.pace import Pace
+from radixway.chat.plugins import Chains, Plugins
 from radixway.chat.portable import Imports
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
@@ -119,7 +120,9 @@ class ChatRoom:
         self.search = Search(self.database)
         self.shares = Shares(self.database, self.messages, clock)
         self._served = served
-        self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once)
+        self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
+        chains = Chains(self.plugins, config.plugins)
+        self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once, tools=chains)
         self.sessions = Sessions(self.database, clock, self.answers, lease_s=config.lease_s)
         self.models.pulled = lambda: self.sessions.models.values()
         self.sessions.on_change.append(self.look_for_workers)
@@ -146,7 +149,7 @@ class ChatRoom:
         keys = [key.get_secret_value() for key in self.config.debug_api_keys]
         await self.workers.let_in("Debug API Key", keys)
         try:
-            async with self.answers.running(), self.sessions.running():
+            async with self.plugins.running(), self.answers.running(), self.sessions.running():
                 working = [asyncio.create_task(run()) for run in (self._push.run, self.hooks.deliverer.run)]
                 self.look_for_workers()
                 try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
 from radixway.config.base import Section
+from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
 from radixway.config.chat_webhooks import ChatWebhooksSection
+
+_Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
 
 
 class ChatModelSection(Section):
@@ -93,3 +96,6 @@ class ChatSection(Section):
     """Between signs of life to listeners."""
     pushed_at_once: int = Field(default=64, ge=1)
     """Answers that the gateway fetches from its own workers at a time."""
+    plugins: ChatPluginsSection = ChatPluginsSection()
+    mcp_servers: dict[_Name, McpServerSection] = Field(default={})
+    """By name; users choose them as the plugin `mcp:NAME`."""

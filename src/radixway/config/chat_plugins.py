@@ -46,12 +46,12 @@ class McpServerSection(Section):
 
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = ()
-    env: dict[str, SecretStr] = {}
+    env: dict[str, SecretStr] = Field(default={})
     """Of the command, besides `PATH`, `HOME` and the like."""
     cwd: str | None = None
     url: str | None = Field(default=None, pattern="^https?://")
     """Of streamable HTTP."""
-    headers: dict[str, SecretStr] = {}
+    headers: dict[str, SecretStr] = Field(default={})
     """To the URL, such as `Authorization`."""
     description: str = ""
     """What models are told of it; by default what the server says."""

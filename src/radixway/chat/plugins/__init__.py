@@ -3,6 +3,7 @@
 `Plugins` finds them, `Chains` answers with one where the gateway's own workers answer.
 """
 
+from radixway.chat.plugins.chains import Chains
 from radixway.chat.plugins.shelf import Plugins
 
-__all__ = ["Plugins"]
+__all__ = ["Chains", "Plugins"]

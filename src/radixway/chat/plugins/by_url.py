@@ -1,4 +1,7 @@
-"""Plugins of others: a manifest, an OpenAPI document, and calls to where these point; all of it strangers' words."""
+"""Plugins of others: a manifest, an OpenAPI document, and calls to where these point.
+
+All of it is strangers' words.
+"""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ class Uncomputable(Exception):
 
 
 def calculate(expression: str) -> str:
-    """The value of `2 * (3 + 4) ** 2`, `sqrt(2)`, `17 % 5`, `comb(52, 5)`; `^` is a power, `×` and `÷` are read.
+    """The value of `2 * (3 + 4) ** 2`, `sqrt(2)`, `17 % 5`, `comb(52, 5)`.
 
-    Whole numbers are exact, others have 15 digits. Takes microseconds whatever it is given. Raises
-    Uncomputable.
+    `^` is a power; `×`, `÷` and `−` are read, too. Whole numbers are exact, others have 15 digits. Takes
+    microseconds, whatever it is given. Raises Uncomputable.
     """
     if len(expression) > LONGEST:
         raise Uncomputable(f"an expression has at most {LONGEST} characters")

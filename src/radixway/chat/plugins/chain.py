@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from radixway.chat.attempt import Attempt
 from radixway.chat.plugins import react
 from radixway.chat.plugins.tools import Observation, Plugin, Tool, observe
+from radixway.chat.push import Ask
 
 ChatMessage = dict[str, Any]
 """One of OpenAI's."""
 _LAST = "You have used the tools as often as you may. Answer now, without them."
 _RECORD = 20_000
 """Characters of each step that are kept with the answer."""
-
-
-class Ask(Protocol):
-    """One request to the model."""
-
-    def __call__(self, messages: Sequence[ChatMessage], more: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """The chunks of its answer, as OpenAI's streams have them. `more`: further fields of the body."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +138,11 @@ class Chain:
     async def _hear_text(self, thread: Sequence[ChatMessage]) -> str:
         """One answer; what is meant for the user is passed on as it comes."""
         reader = react.AnswerReader()
-        async for event in self.ask(thread, {"stop": [react.STOP]}):
-            self.told.add(event)
-            for delta in _deltas(event):
-                await self.attempt.token(reader.add(delta.get("content") or ""))
+        async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
+            async for event in events:
+                self.told.add(event)
+                for delta in deltas(event):
+                    await self.attempt.token(reader.add(delta.get("content") or ""))
         if self.record.depth >= self.bounds.depth or react.action_in(reader.text) is None:
             await self.attempt.token(reader.end())
         return reader.text
@@ -161,6 +156,14 @@ class Chain:
         except ValueError as error:
             return self._noted(Observation(f"Error: {error}", failed=True))
         return await self._call(tool, arguments)
+
+    async def plainly(self, messages: Sequence[ChatMessage]) -> None:
+        """Without the plugin."""
+        async with aclosing(self.ask(messages, {})) as events:
+            async for event in events:
+                self.told.add(event)
+                for delta in deltas(event):
+                    await self.attempt.token(delta.get("content") or "")
 
     async def with_functions(self, messages: Sequence[ChatMessage]) -> None:
         """For models that call functions."""
@@ -188,15 +191,16 @@ class Chain:
     ) -> tuple[str, list[dict[str, Any]]]:
         """One answer, passed on as it comes, and the calls in it."""
         text, calls = "", dict[int, dict[str, Any]]()
-        async for event in self.ask(thread, more):
-            self.told.add(event)
-            for delta in _deltas(event):
-                piece = delta.get("content") or ""
-                if text.strip() or piece.strip():  # not the blank lines that stand before a call
-                    await self.attempt.token(piece)
-                text += piece
-                for number, part in enumerate(delta.get("tool_calls") or ()):
-                    _join(calls, part.get("index", number), part)
+        async with aclosing(self.ask(thread, more)) as events:
+            async for event in events:
+                self.told.add(event)
+                for delta in deltas(event):
+                    piece = delta.get("content") or ""
+                    if text.strip() or piece.strip():  # not the blank lines that stand before a call
+                        await self.attempt.token(piece)
+                    text += piece
+                    for number, part in enumerate(delta.get("tool_calls") or ()):
+                        _join(calls, part.get("index", number), part)
         return text, [calls[index] for index in sorted(calls)]
 
     async def _call_function(self, function: dict[str, Any]) -> Observation:
@@ -221,7 +225,9 @@ class Chain:
 
     def _unknown(self, name: str) -> Observation:
         names = ", ".join(tool.name for tool in self.plugin.tools)
-        return self._noted(Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True))
+        return self._noted(
+            Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
+        )
 
     def _noted(self, observation: Observation) -> Observation:
         self.record.found(observation)
@@ -231,10 +237,10 @@ class Chain:
         await self.attempt.plugin(thought, action, given, observation.text)
 
 
-def _deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """What is said in a chunk; in an answer that came whole, all of it."""
+def deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """What is said in a chunk."""
     for choice in event.get("choices") or ():
-        yield choice.get("delta") or choice.get("message") or {}
+        yield choice.get("delta") or {}
 
 
 def _join(calls: dict[int, dict[str, Any]], index: int, part: dict[str, Any]) -> None:
@@ -264,5 +270,3 @@ def _instructed(messages: Sequence[ChatMessage], text: str) -> list[ChatMessage]
 
 def _written(thread: Sequence[ChatMessage]) -> str:
     return "\n".join(f"{message['role']}: {message['content']}" for message in thread)
-
-

@@ -53,7 +53,7 @@ class McpServer:
                 if self._held is not None:
                     try:
                         return await self._listed()
-                    except Exception as error:  # an old connection may be no more
+                    except Exception as error:  # noqa: BLE001 -- an old connection may be no more
                         log.info("the MCP server %s is called anew: %s", self.name, _why(error))
                         self._forget()
                 return await self._listed()
@@ -62,7 +62,7 @@ class McpServer:
         except Exception as error:  # transports raise what they like
             self._forget()
             log.warning("the MCP server %s cannot be used: %s", self.name, _why(error))
-            raise PluginFailed(f"the MCP server {self.name} cannot be used") from None
+            raise PluginFailed(f"the MCP server {self.name} cannot be used") from error
 
     async def _listed(self) -> Plugin:
         client = await self._connected()
@@ -90,7 +90,7 @@ class McpServer:
             log.warning("%s of the MCP server %s failed: %s", name, self.name, _why(error))
             if not _answered(error):
                 self._forget()
-            raise ToolFailed(f"{name} failed: {_why(error)}") from None
+            raise ToolFailed(f"{name} failed: {_told(error)}") from error
         text = _text(result)
         if result.is_error:
             raise ToolFailed(text)
@@ -172,6 +172,13 @@ def _text(result: CallToolResult) -> str:
     if not parts and result.structured_content is not None:
         return str(result.structured_content)
     return "\n".join(parts)
+
+
+def _told(error: Exception) -> str:
+    """To the model: what the server said; of the way to it no more than its kind."""
+    from mcp import MCPError
+
+    return error.error.message[:1000] if isinstance(error, MCPError) else type(error).__name__
 
 
 def _why(error: BaseException) -> str:

@@ -22,9 +22,8 @@ _DEEPEST = 8
 """References within references."""
 _WORDS = 2000
 """Characters of a description."""
-_NOT_HEADERS = frozenset(
-    "accept authorization connection content-length content-type cookie host te transfer-encoding upgrade".split()
-)
+_NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
+_NOT_HEADERS |= {"connection", "te", "transfer-encoding", "upgrade"}
 """Parameters by these names are none, says OpenAPI, or would change who is spoken to."""
 
 
@@ -51,7 +50,7 @@ class Operation:
         for name, place in self.places.items():
             for value in _values(arguments.get(name)):
                 if place == "path":
-                    url = url.replace("{%s}" % name, quote(value, safe=""))
+                    url = url.replace("{" + name + "}", quote(value, safe=""))
                 elif place == "query":
                     query.append((name, value))
                 else:

@@ -17,7 +17,7 @@ from radixway.chat.plugins.tools import Plugin, Tool
 
 STOP = "\nObservation:"
 """Where the model is to stop: what comes then, the tool says."""
-_ANSWER = re.compile(r"(?:^|\n)\s*(?:Open Assistant|Final Answer|Answer)\s*:[ \t]*", re.IGNORECASE)
+_ANSWER = re.compile(r"(?:^|\n)\s*(?:Open Assistant|Final Answer)\s*:[ \t]*", re.IGNORECASE)
 _ACTION = re.compile(r"(?:^|\n)\s*Action\s*:[ \t]*([^\n]+)", re.IGNORECASE)
 _INPUT = re.compile(r"(?:^|\n)\s*Action Input\s*:", re.IGNORECASE)
 _THOUGHT = re.compile(r"(?:^|\n)\s*Thought\s*:[ \t]*([^\n]*)", re.IGNORECASE)
@@ -40,11 +40,13 @@ def instructions(plugin: Plugin) -> str:
     names = ", ".join(f"'{tool.name}'" for tool in plugin.tools)
     shown = "\n".join(_shown(tool) for tool in plugin.tools)
     payload = any("payload" in tool.parameters.get("properties", {}) for tool in plugin.tools)
-    form = '{"request": {"params": {query or url parameters}' + (', "payload": {...}' if payload else "") + "}}"
+    form = (
+        '{"request": {"params": {query or url parameters}' + (', "payload": {...}' if payload else "") + "}}"
+    )
     return (
         f"TOOLS:\n-----\nYou have access to the following tools:\n{shown}\n\n"
         f"{plugin.name} plugin description:\n{plugin.description}\n\n"
-        "ATTENTION: Do not use tools for questions about yourself, like \"what is your name?\".\n\n"
+        'ATTENTION: Do not use tools for questions about yourself, like "what is your name?".\n\n'
         "To use a tool, use the following format:\n```\n"
         "Thought: [here always think about what to do]\n"
         f"Action: the action to take, MUST be one of [{names}]\n"
@@ -93,8 +95,9 @@ def tool_for(name: str, tools: Sequence[Tool]) -> Tool | None:
 
 
 def arguments_in(text: str, tool: Tool) -> dict[str, Any]:
-    """What a tool is called with: the published `{"request": {"params", "payload"}}`, or the arguments as they
-    are; words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
+    """What a tool is called with: the published `{"request": {"params", "payload"}}`, or just the arguments.
+
+    Words without JSON are the only parameter of a tool that has one. Raises ValueError, in words for the
     model.
     """
     start = text.find("{")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from yarl import URL
@@ -33,7 +33,7 @@ class Plugins:
         self._by_url_too = config.by_url
         self._fetcher = Fetcher(Allowed(config.allowed_networks), timeout_s=config.fetch_timeout_s)
         ours = builtins(self._fetcher, config.page_characters)
-        self._ours = {name: ours[name] for name in config.builtin}
+        self._ours: dict[str, Builtin] = {name: ours[name] for name in config.builtin}
         self._by_url = PluginsByUrl(self._fetcher, clock, result_bytes=8 * config.result_characters)
         self._servers = {SCHEME + name: McpServer(name, server) for name, server in servers.items()}
 
@@ -75,10 +75,8 @@ class Plugins:
         ready: list[Entry] = [{**entry, "trusted": self._is_ours(entry["url"], base)} for entry in entries]
         first = first_enabled(ready)
         if first is not None and (first.get("plugin_config") is None or first["trusted"]):
-            try:
+            with suppress(PluginFailed):  # the answer's own record will say so
                 first["plugin_config"] = await self.config(first["url"], base)
-            except PluginFailed:
-                pass  # the answer's own record will say so
         return ready
 
     async def open(self, entry: Entry) -> Plugin:

@@ -13,6 +13,7 @@ from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
 from radixway.surfaces.chats.messages import message_routes
+from radixway.surfaces.chats.plugins import plugin_routes
 from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
@@ -34,6 +35,7 @@ def chat_app(room: ChatRoom) -> FastAPI:
         chat_routes(room, who),
         message_routes(room, who),
         config_routes(room),
+        plugin_routes(room),
         account_routes(room, who),
         v1_routes(room, who),
         pull_routes(room, who),

@@ -3,10 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException, Request
 
 from radixway.chat.model_configs import published
+from radixway.chat.plugins.tools import PluginFailed
 from radixway.chat.room import ChatRoom
+from radixway.surfaces.chats.messages import PluginEntry
 
 
 def config_routes(room: ChatRoom) -> APIRouter:
@@ -21,5 +23,19 @@ def config_routes(room: ChatRoom) -> APIRouter:
             {"name": config.name, "description": "", "parameter_configs": presets}
             for config in room.models.all()
         ]
+
+    @router.get("/builtin_plugins")
+    async def builtin_plugins(request: Request) -> list[dict[str, Any]]:
+        """Plugins that may be chosen: ours, and the MCP servers of the configuration."""
+        return room.plugins.entries(str(request.base_url))
+
+    @router.post("/plugin_config")
+    async def plugin_config(body: PluginEntry, request: Request) -> dict[str, Any]:
+        """A plugin with what its manifest says; fetched from public addresses alone."""
+        try:
+            found = await room.plugins.config(body.url, str(request.base_url))
+        except PluginFailed as error:
+            raise HTTPException(404, f"Plugin not found: {error}") from error
+        return {"url": body.url, "enabled": body.enabled, "plugin_config": found, "trusted": False}
 
     return router

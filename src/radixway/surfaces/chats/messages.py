@@ -3,7 +3,7 @@
 import secrets
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Request, Response
 from pydantic import Field
 
 from radixway.chat.feedback import ReportType
@@ -101,6 +101,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         chat_id: str,
         user: User,
         body: AssistantMessage,
+        request: Request,
         idempotency_key: Key = None,
         accept: Annotated[str, Header()] = "",
     ) -> Any:
@@ -116,7 +117,9 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             "system_prompt": body.system_prompt,
             "user_profile": body.user_profile,
             "user_response_instructions": body.user_response_instructions,
-            "plugins": [plugin.model_dump() for plugin in body.plugins],
+            "plugins": await room.plugins.ready(
+                [plugin.model_dump() for plugin in body.plugins], str(request.base_url)
+            ),
             "plugin_max_depth": 4,
         }
         question = Question(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ROOTS = frozenset({"auth", "chats", "configs", "account"})
+_ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
 _V1 = frozenset({"chats", "webhooks"})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
 """The rest of `/workers` is about those that the gateway sends requests to."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Request, Response
 
 from radixway.chat import records
 from radixway.chat.records import Role
@@ -33,9 +33,12 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             raise HTTPException(404, "Message not found")
         return message
 
-    def wish(body: Asking, key: str | None = None) -> Wish:
-        while_busy = body.while_busy or room.config.while_busy
-        return Wish(body.model, body.parameters(), while_busy, None if key is None else f"{key}:answer")
+    async def wish(request: Request, body: Asking, key: str | None = None) -> Wish:
+        while_busy, parameters = body.while_busy or room.config.while_busy, body.parameters()
+        if "plugins" in parameters:
+            base = str(request.base_url)
+            parameters["plugins"] = await room.plugins.ready(parameters["plugins"], base)
+        return Wish(body.model, parameters, while_busy, None if key is None else f"{key}:answer")
 
     async def told(user: str, body: Asking, said: records.Message | None, answer: records.Message) -> Any:
         """The answer in the way that was asked for."""
@@ -56,9 +59,11 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         return read if said is None else Turn(message=Message.of(said), answer=read)
 
     @router.post("", responses=_STREAMS, response_model=Turn, status_code=200)
-    async def say(chat_id: Id, user: User, body: NewMessage, idempotency_key: Key = None) -> Any:
+    async def say(
+        chat_id: Id, user: User, request: Request, body: NewMessage, idempotency_key: Key = None
+    ) -> Any:
         """What a user says, and its answer."""
-        wanted = wish(body, idempotency_key) if body.answer else None
+        wanted = await wish(request, body, idempotency_key) if body.answer else None
         said, answer = await room.turns.say(
             user, chat_id, body.content, body.parent_id, wanted, idempotency_key=idempotency_key
         )
@@ -98,29 +103,34 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
 
     @router.post("/{message_id}/regenerate", responses=_STREAMS, response_model=Message)
     async def regenerate(
-        chat_id: Id, message_id: Id, user: User, body: Asking, idempotency_key: Key = None
+        chat_id: Id, message_id: Id, user: User, request: Request, body: Asking, idempotency_key: Key = None
     ) -> Any:
         """Another answer, beside the one there is."""
         await found(user, chat_id, message_id)
-        answer = await room.turns.regenerate(user, message_id, wish(body, idempotency_key))
+        answer = await room.turns.regenerate(user, message_id, await wish(request, body, idempotency_key))
         return await told(user, body, None, answer)
 
     @router.post("/{message_id}/continue", responses=_STREAMS, response_model=Message)
     async def resume(
-        chat_id: Id, message_id: Id, user: User, body: Asking, idempotency_key: Key = None
+        chat_id: Id, message_id: Id, user: User, request: Request, body: Asking, idempotency_key: Key = None
     ) -> Any:
         """An answer that ended too soon, from where it ended, beside the one there is."""
         await found(user, chat_id, message_id)
-        answer = await room.turns.resume(user, message_id, wish(body, idempotency_key))
+        answer = await room.turns.resume(user, message_id, await wish(request, body, idempotency_key))
         return await told(user, body, None, answer)
 
     @router.post("/{message_id}/edit", responses=_STREAMS, response_model=Turn)
     async def edit(
-        chat_id: Id, message_id: Id, user: User, body: EditedMessage, idempotency_key: Key = None
+        chat_id: Id,
+        message_id: Id,
+        user: User,
+        request: Request,
+        body: EditedMessage,
+        idempotency_key: Key = None,
     ) -> Any:
         """Other words in place of a user's, as a branch of its own, and their answer."""
         await found(user, chat_id, message_id)
-        wanted = wish(body, idempotency_key) if body.answer else None
+        wanted = await wish(request, body, idempotency_key) if body.answer else None
         said, answer = await room.turns.edit(
             user, message_id, body.content, wanted, idempotency_key=idempotency_key
         )

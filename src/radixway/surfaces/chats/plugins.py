@@ -1,0 +1,74 @@
+"""`/plugins/{name}/…`: the plugins of this house, as manifests describe them; workers call them here."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from radixway.chat.plugins.builtin import Builtin
+from radixway.chat.plugins.icons import icon
+from radixway.chat.plugins.tools import ToolFailed, clean
+from radixway.chat.room import ChatRoom
+
+_ANYWHERE = {"access-control-allow-origin": "*"}
+"""Web pages of others read manifests, too."""
+_LONGEST = 8192
+"""Characters of a parameter."""
+
+
+def plugin_routes(room: ChatRoom) -> APIRouter:
+    """Manifests, interfaces, pictures and calls. Nobody logs in: manifests say so."""
+    router = APIRouter(prefix="/plugins/{name}", tags=["plugins"])
+    Name = Annotated[str, Path(max_length=64)]
+
+    def found(name: str) -> Builtin:
+        plugin = room.plugins.builtin(name)
+        if plugin is None:
+            raise HTTPException(404, "Plugin not found")
+        return plugin
+
+    @router.get("/ai-plugin.json")
+    async def manifest(name: Name, request: Request) -> JSONResponse:
+        """What it is, and where its interface is described."""
+        return JSONResponse(found(name).manifest(str(request.base_url)), headers=_ANYWHERE)
+
+    @router.get("/openapi.json")
+    async def openapi(name: Name) -> JSONResponse:
+        """Its interface."""
+        return JSONResponse(found(name).openapi(), headers=_ANYWHERE)
+
+    @router.get("/icon.png", response_class=Response)
+    async def picture(name: Name) -> Response:
+        """Its picture."""
+        return Response(icon(found(name).name), media_type="image/png", headers=_ANYWHERE)
+
+    @router.get("/{operation}/", response_class=PlainTextResponse)
+    async def call(name: Name, operation: Annotated[str, Path(max_length=64)], request: Request) -> Response:
+        """What it says; an error where it cannot."""
+        plugin = found(name)
+        if plugin.path != f"/{operation}/":
+            raise HTTPException(404, "Not Found")
+        try:
+            text = await plugin.answer(_given(plugin, request))
+        except ToolFailed as error:
+            told = f"Sorry, {error}\nYou should report this message to the user!"
+            return JSONResponse({"error": told}, 400, _ANYWHERE)
+        return PlainTextResponse(text, headers=_ANYWHERE)
+
+    return router
+
+
+def _given(plugin: Builtin, request: Request) -> dict[str, str]:
+    """Its parameters, all of them. Raises RequestValidationError."""
+    given = {name: clean(text) for name, text in request.query_params.items()}
+    wrong: list[dict[str, Any]] = []
+    for name in plugin.parameters:
+        if name not in given:
+            wrong.append({"loc": ("query", name), "type": "missing", "msg": "field required"})
+        elif len(given[name]) > _LONGEST:
+            context = {"max_length": _LONGEST}
+            wrong.append({"loc": ("query", name), "type": "string_too_long", "msg": "", "ctx": context})
+    if wrong:
+        raise RequestValidationError(wrong)
+    return {name: given[name] for name in plugin.parameters}
