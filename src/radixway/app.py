@@ -65,7 +65,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.chats import Chats, is_for_chats
+from radixway.surfaces.chats import Chats, ErasableChats, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
@@ -207,7 +207,7 @@ class Gateway:
             self._rest.include_router(router)
         self._add_workers(reading)
         if config.chat.enabled:
-            self.chats = Chats(config.chat, self.registry, pipeline)
+            self.chats = Chats(config.chat, self.registry, pipeline, erasure)
         await self.sessions.open()
         try:
             async with (
@@ -342,6 +342,8 @@ class Gateway:
         """What keeps something of people."""
         journals = ErasableJournals(self.journals)
         rooms: list[Erasable] = [ErasableSessions(self.sessions)]
+        if self.config.chat.enabled:
+            rooms.insert(0, ErasableChats(lambda: self.chats))
         if self.cache is not None:
             from radixway.semantic_cache import ErasableCache
 

@@ -150,6 +150,14 @@ class Answers:
             if not message.state.is_final:
                 await self.cancel(user_id, message.id)
 
+    async def forget(self, message_ids: Collection[str]) -> None:
+        """These messages are gone: whoever works at them stops, and their logs go, too."""
+        gone = frozenset(message_ids)
+        for attempt in tuple(self._held.values()):
+            if attempt.job.message_id in gone:
+                attempt.lose()
+        await self._tokens.forget(gone)
+
     async def listen(self, message: Message, after: int = 0) -> AsyncIterator[Entry] | None:
         """What an answer says, after a position; None where it has ended and been forgotten."""
         if message.state.is_final and not await self._tokens.knows(message.id):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,6 +40,8 @@ def database_url(given: str) -> URL:
 
 class Database:
     """One database, in one event loop."""
+
+    busy_ms = _BUSY_MS
 
     def __init__(self, url: str, *, connections: int = 8) -> None:
         """`connections`: of PostgreSQL, the most at a time; of SQLite, of readers."""
@@ -81,6 +83,27 @@ class Database:
         async with self._reader.connect() as connection:
             yield connection
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Callable[[str], Awaitable[list[Any]]]]:
+        """Runs statements outside of transactions, as VACUUM wants it. Of SQLite, it is the one writer."""
+        if not self.is_sqlite:
+            async with self._writer.connect() as connection:
+                bare = await connection.execution_options(isolation_level="AUTOCOMMIT")
+
+                async def run(statement: str) -> list[Any]:
+                    told = await bare.exec_driver_sql(statement)
+                    return list(told.all()) if told.returns_rows else []
+
+                yield run
+            return
+        async with self._writer.connect() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+
+            async def run_bare(statement: str) -> list[Any]:
+                return list(await driver.execute_fetchall(statement))
+
+            yield run_bare
+
     async def aclose(self) -> None:
         """Close every connection."""
         for engine in dict.fromkeys((self._writer, self._reader)):
@@ -99,6 +122,7 @@ def _sqlite_engine(url: URL, connections: int, begin: str) -> AsyncEngine:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
+            "secure_delete = ON",
         ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()

@@ -24,6 +24,7 @@ from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.pace import Pace
 from radixway.chat.plugins import Chains, Plugins
 from radixway.chat.portable import Imports
+from radixway.chat.privacy import Export, Forgetting, Scrubber
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.rates import Rate
@@ -119,6 +120,9 @@ class ChatRoom:
         self.tags = Tags(self.database)
         self.search = Search(self.database)
         self.shares = Shares(self.database, self.messages, clock)
+        self.export = Export(self.database, clock)
+        self._scrubber = Scrubber(self.database)
+        self.forgetting = Forgetting(self.database, self.answers, self._scrubber, clock)
         self._served = served
         self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
         chains = Chains(self.plugins, config.plugins)
@@ -159,6 +163,7 @@ class ChatRoom:
                         task.cancel()
                     await asyncio.gather(*working, return_exceptions=True)
         finally:
+            await self._scrubber.aclose()
             await self.database.aclose()
 
 

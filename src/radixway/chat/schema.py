@@ -92,6 +92,7 @@ messages = Table(
     Column("safety_rots", Text),
     Column("idempotency_key", Text),
     Index("ix_messages_of_chat", "chat_id", "id"),
+    Index("ix_messages_of_parent", "parent_id"),
     Index("ix_messages_begun", "work_begin_at"),
     UniqueConstraint("chat_id", "idempotency_key"),
 )
@@ -114,6 +115,7 @@ shares = Table(
     Column("created_at", Double, nullable=False),
     Column("expires_at", Double),
     Index("ix_shares_of_chat", "chat_id"),
+    Index("ix_shares_of_message", "message_id"),
 )
 
 jobs = Table(
@@ -257,4 +259,11 @@ worker_sessions = Table(
     Column("metrics", JSON),
     Column("last_seen", Double, nullable=False),
     Column("lease_until", Double, nullable=False),
+)
+
+unscrubbed = Table(
+    "unscrubbed",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("erased_at", Double, nullable=False),
 )

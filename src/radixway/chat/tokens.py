@@ -6,7 +6,7 @@ Positions count from 1, and are the `id:` of server-sent events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,6 +58,10 @@ class TokenLog(Protocol):
 
     async def knows(self, message_id: str) -> bool:
         """Whether there is anything to hear."""
+        ...
+
+    async def forget(self, message_ids: Collection[str]) -> None:
+        """These logs are gone; whoever listens hears no more."""
         ...
 
     def listen(self, message_id: str, after: int = 0) -> AsyncIterator[Entry]:
@@ -115,6 +119,14 @@ class MemoryLog:
     async def knows(self, message_id: str) -> bool:
         """See `TokenLog`."""
         return message_id in self._logs
+
+    async def forget(self, message_ids: Collection[str]) -> None:
+        """See `TokenLog`."""
+        for message_id in message_ids:
+            log = self._logs.pop(message_id, None)
+            if log is not None:
+                log.ended = True
+                log.changed.set()
 
     async def listen(self, message_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """See `TokenLog`. A log that has not begun yet is waited for."""

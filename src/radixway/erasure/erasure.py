@@ -52,6 +52,11 @@ class Erased:
         """Whether every room that can tell the subject from others has forgotten it."""
         return all(room.status != "pending" for room in self.rooms.values())
 
+    def told(self) -> dict[str, Any]:
+        """For the answer."""
+        rooms = {name: room.told() for name, room in self.rooms.items()}
+        return {"erasure": self.id, "receipt": self.receipt, "complete": self.complete, "rooms": rooms}
+
 
 Note = Callable[..., None]
 """Takes a kind and fields for the audit log."""

@@ -76,12 +76,6 @@ def erasure_routes(erasure: Erasure, access: AdminAccess) -> APIRouter:
         if len(subject.given()) == 1 and not asked.all:
             raise BadRequest("say whose: user, session or request; or all: true for the tenant", param="user")
         erased = await erasure.erase(subject)
-        told = {
-            "erasure": erased.id,
-            "receipt": erased.receipt,
-            "complete": erased.complete,
-            "rooms": {name: room.told() for name, room in erased.rooms.items()},
-        }
-        return JSONResponse(told, 200 if erased.complete else 207)
+        return JSONResponse(erased.told(), 200 if erased.complete else 207)
 
     return router

@@ -6,6 +6,7 @@ from fastapi import Depends, FastAPI
 
 from radixway import __version__
 from radixway.chat.room import ChatRoom
+from radixway.erasure import Erasure
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
 from radixway.surfaces.chats.bodies import readable_address
@@ -14,13 +15,17 @@ from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
 from radixway.surfaces.chats.messages import message_routes
 from radixway.surfaces.chats.plugins import plugin_routes
+from radixway.surfaces.chats.privacy import privacy_routes
 from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
 
 
-def chat_app(room: ChatRoom) -> FastAPI:
-    """The application. It lives as long as the room runs."""
+def chat_app(room: ChatRoom, erasure: Erasure | None = None) -> FastAPI:
+    """The application. It lives as long as the room runs.
+
+    `erasure`: forgets a user in all rooms of the gateway; None: this one is all there is.
+    """
     app = FastAPI(
         title="Radixway: chats",
         version=__version__,
@@ -38,6 +43,7 @@ def chat_app(room: ChatRoom) -> FastAPI:
         plugin_routes(room),
         account_routes(room, who),
         v1_routes(room, who),
+        privacy_routes(room, who, erasure),
         pull_routes(room, who),
     ):
         app.include_router(router)

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from radixway.config import ChatSection, ConfigError, radixway_home
+from radixway.erasure import Erasure
 from radixway.routing import Registry
 from radixway.web import Receive, Scope, Send
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
-_V1 = frozenset({"chats", "webhooks"})
+_V1 = frozenset({"account", "chats", "webhooks"})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
 """The rest of `/workers` is about those that the gateway sends requests to."""
 _ADMIN = frozenset({"workers", "refresh_tokens", "users"})
@@ -39,12 +40,16 @@ def is_for_chats(path: str) -> bool:
 class Chats:
     """An ASGI application, in one event loop. What could not be opened is tried again with the next call."""
 
-    def __init__(self, config: ChatSection, registry: Registry, road: Road) -> None:
+    def __init__(
+        self, config: ChatSection, registry: Registry, road: Road, erasure: Erasure | None = None
+    ) -> None:
+        """`erasure`: forgets a user in all rooms, when they ask for it."""
         self.room: ChatRoom | None = None
         """While they are open."""
         self._config = config
         self._registry = registry
         self._road = road
+        self._erasure = erasure
         self._app: ASGIApp | None = None
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -58,7 +63,7 @@ class Chats:
         """
         listens = (self._registry.on_state, self._registry.on_learn, self._registry.on_remove)
         async with self._open:
-            if self._config.database is not None or (radixway_home() / "chats.db").exists():
+            if self.are_there():
                 await self._opened()
             for told in listens:
                 told.append(self._look)
@@ -81,6 +86,10 @@ class Chats:
             return
         await app(scope, receive, send)
 
+    def are_there(self) -> bool:
+        """Whether there is a database, open or not."""
+        return self._config.database is not None or (radixway_home() / "chats.db").exists()
+
     def pulling(self) -> list[tuple[str, float]]:
         """Workers that are connected to fetch jobs, by model."""
         return [] if self.room is None else [(name, float(n)) for name, n in self.room.sessions.busy.items()]
@@ -102,7 +111,7 @@ class Chats:
         room = ChatRoom(self._config, radixway_home(), self._road, self._registry.models)
         await self._open.enter_async_context(room.running())
         self.room = room
-        return chat_app(room)
+        return chat_app(room, self._erasure)
 
     def _look(self, _: object) -> None:
         if self.room is not None:

@@ -1,0 +1,106 @@
+"""Forgets users: their answers under way end, their rows go, and then the traces of these."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.answers import Answers
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound
+from radixway.chat.privacy.owners import OWNERS, theirs
+from radixway.chat.privacy.scrubbing import Scrubber
+from radixway.chat.records import MessageState
+from radixway.chat.schema import chats, messages, users
+from radixway.pipeline import CannotErase
+
+_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Ids of what is gone, for whoever keeps something by them."""
+
+    users: list[str]
+    chats: list[str]
+    messages: list[str]
+
+
+class Forgetting:
+    """Of all users of a database. Belongs to one event loop."""
+
+    def __init__(
+        self, database: Database, answers: Answers, scrubber: Scrubber, clock: Callable[[], float]
+    ) -> None:
+        """`clock`: seconds since 1970."""
+        self.also: list[Callable[[Forgotten], Awaitable[None]]] = []
+        """Called when rows are gone, before files are scrubbed: forget what is kept by these ids."""
+        self._database = database
+        self._answers = answers
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def forget(self, tenant: str, user: str | None = None) -> int:
+        """A user by their id, or as `provider:account`; None: all of a tenant, those that left before too.
+
+        Returns how many rows there were; may be called again. Raises CannotErase: something of them may
+        still be in files, or the database does not answer.
+        """
+        try:
+            user_ids = await self._shut_out(tenant, user)
+            rows = 0 if not user_ids else await self._forget(user_ids)
+        except SQLAlchemyError as error:
+            raise CannotErase(f"the chats' database: {type(error).__name__}") from error
+        await self._scrubber.scrub()
+        return rows
+
+    async def _shut_out(self, tenant: str, user: str | None) -> list[str]:
+        """They can ask for nothing any more."""
+        meant = users.c.tenant == tenant
+        if user is not None:
+            provider, _, account = user.partition(":")
+            by_account = (users.c.provider == provider) & (users.c.provider_account_id == account)
+            meant &= or_(users.c.id == user, by_account)
+        async with self._database.write() as write:
+            found = await write.execute(update(users).where(meant).values(deleted=True).returning(users.c.id))
+            return list(found.scalars())
+
+    async def _forget(self, user_ids: Collection[str]) -> int:
+        await self._end_answers(user_ids)
+        forgotten, rows = await self._delete(user_ids)
+        await self._answers.forget(forgotten.messages)
+        for told in self.also:
+            await told(forgotten)
+        return rows
+
+    async def _end_answers(self, user_ids: Collection[str]) -> None:
+        wanted = (
+            select(messages.c.id, chats.c.user_id)
+            .join(chats)
+            .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(_UNDER_WAY))
+        )
+        async with self._database.read() as read:
+            under_way = (await read.execute(wanted)).all()
+        for message_id, user_id in under_way:
+            try:
+                await self._answers.cancel(user_id, message_id)
+            except NotFound:  # its chat was deleted just now
+                continue
+
+    async def _delete(self, user_ids: Collection[str]) -> tuple[Forgotten, int]:
+        async with self._database.write() as write:
+            of_chats = select(chats.c.id).where(theirs(chats, user_ids))
+            of_messages = select(messages.c.id).where(theirs(messages, user_ids))
+            forgotten = Forgotten(
+                list(user_ids),
+                list((await write.execute(of_chats)).scalars()),
+                list((await write.execute(of_messages)).scalars()),
+            )
+            rows = 0
+            for table in reversed(OWNERS):
+                rows += (await write.execute(delete(table).where(theirs(table, user_ids)))).rowcount
+            await self._scrubber.owe(write, self._clock())
+        return forgotten, rows

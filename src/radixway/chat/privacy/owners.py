@@ -1,0 +1,73 @@
+"""Whose each table's rows are: what is told to a user and forgotten with them follows from this alone.
+
+A table of the schema stands in `OWNERS` or in `NOBODYS`; a test compares both with the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Table, select
+
+from radixway.chat.schema import (
+    budgets,
+    chat_tags,
+    chats,
+    deliveries,
+    evaluations,
+    jobs,
+    messages,
+    rates,
+    refresh_tokens,
+    reports,
+    shares,
+    title_jobs,
+    unscrubbed,
+    users,
+    webhooks,
+    worker_sessions,
+    workers,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """The column that leads to a user: it holds their id, or that of a row `of` another table."""
+
+    column: Column[Any]
+    of: Table | None = None
+
+
+OWNERS: dict[Table, By] = {
+    users: By(users.c.id),
+    rates: By(rates.c.user_id),
+    budgets: By(budgets.c.user_id),
+    refresh_tokens: By(refresh_tokens.c.user_id),
+    webhooks: By(webhooks.c.user_id),
+    deliveries: By(deliveries.c.user_id),
+    chats: By(chats.c.user_id),
+    chat_tags: By(chat_tags.c.chat_id, chats),
+    title_jobs: By(title_jobs.c.chat_id, chats),
+    messages: By(messages.c.chat_id, chats),
+    shares: By(shares.c.chat_id, chats),
+    jobs: By(jobs.c.user_id),
+    reports: By(reports.c.message_id, messages),
+    evaluations: By(evaluations.c.selected_message_id, messages),
+}
+"""Whatever leads to a table, or refers to it, stands below it."""
+
+NOBODYS = frozenset({workers, worker_sessions, unscrubbed})
+"""Tables that hold nothing of users."""
+
+OF_SEARCH = frozenset({"search_rows", "message_search"})
+"""SQLite's index of words: triggers empty it with `messages`, `Scrubber` cleans what FTS5 leaves."""
+
+
+def theirs(table: Table, user_ids: Collection[str]) -> ColumnElement[bool]:
+    """The condition for rows of these users."""
+    by = OWNERS[table]
+    if by.of is None:
+        return by.column.in_(user_ids)
+    return by.column.in_(select(by.of.c.id).where(theirs(by.of, user_ids)))

@@ -1,0 +1,121 @@
+"""What was deleted is gone from the database's files, too: they are written anew.
+
+SQLite overwrites what it deletes (`secure_delete`), but pages keep copies of cells that moved elsewhere when
+the tree was balanced, FTS5 keeps words till its segments are merged, and the write-ahead log keeps pages as
+they were. PostgreSQL's VACUUM frees dead rows; their bytes stay until their place is used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import delete, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from radixway.chat.database import Database
+from radixway.chat.ids import new_id
+from radixway.chat.privacy.owners import OWNERS
+from radixway.chat.schema import unscrubbed
+from radixway.pipeline import CannotErase
+
+log = logging.getLogger(__name__)
+
+_SHARE = 0.1
+"""Of the time, at most, that is spent on writing files anew, whoever asks for it."""
+_PATIENCE_S = 5.0
+"""How long to wait for one's turn before whoever asks is sent away to ask again."""
+_CHECKPOINT_MS = 2_000
+"""How long writers stand still for readers of old pages."""
+
+
+class Scrubber:
+    """Of one database, in one event loop. Whoever deletes says so in the same transaction, by `owe`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        largest_bytes: int = 1 << 30,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`largest_bytes`: files of SQLite above it are not written anew: nobody could write meanwhile."""
+        self._database = database
+        self._largest_bytes = largest_bytes
+        self._clock = clock
+        self._rested_at = clock()
+        self._at_work: asyncio.Task[None] | None = None
+
+    async def owe(self, write: AsyncConnection, now: float) -> None:
+        """Something is deleted in this transaction: a crash after it leaves a note."""
+        await write.execute(unscrubbed.insert().values(id=new_id(), erased_at=now))
+
+    async def scrub(self) -> None:
+        """Whatever was deleted before this is in no file any more. Raises CannotErase: ask again later."""
+        try:
+            mine = set(await self._owed())
+            while mine:
+                if self._at_work is None or self._at_work.done():
+                    self._at_work = asyncio.create_task(self._work())
+                await asyncio.shield(self._at_work)  # whoever stops waiting does not stop it
+                mine &= set(await self._owed())
+        except SQLAlchemyError as error:
+            raise CannotErase(f"the chats' database: {type(error).__name__}") from error
+
+    async def aclose(self) -> None:
+        """What is under way comes to its end."""
+        if self._at_work is not None:
+            await asyncio.gather(self._at_work, return_exceptions=True)
+
+    async def _owed(self) -> list[str]:
+        async with self._database.read() as read:
+            return list((await read.execute(select(unscrubbed.c.id))).scalars())
+
+    async def _work(self) -> None:
+        wait_s = self._rested_at - self._clock()
+        if wait_s > _PATIENCE_S:
+            raise CannotErase(f"the chats' files are written anew in {wait_s:.0f} s")
+        await asyncio.sleep(max(wait_s, 0))
+        owed, began = await self._owed(), self._clock()
+        try:
+            await (self._sqlite() if self._database.is_sqlite else self._postgresql())
+        finally:
+            now = self._clock()
+            self._rested_at = now + (now - began) * (1 - _SHARE) / _SHARE
+        async with self._database.write() as write:
+            await write.execute(delete(unscrubbed).where(unscrubbed.c.id.in_(owed)))
+
+    async def _sqlite(self) -> None:
+        async with self._database.write() as write:
+            await write.execute(text("INSERT INTO message_search (message_search) VALUES ('optimize')"))
+        async with self._database.alone() as run:
+            size = await asyncio.to_thread(_size, self._database.url.database)
+            if size <= self._largest_bytes:
+                await run("VACUUM")
+            else:
+                log.warning(
+                    "chats: %d bytes are too many to write anew while others write; "
+                    "`VACUUM` it while no gateway runs",
+                    size,
+                )
+            await run(f"PRAGMA busy_timeout = {_CHECKPOINT_MS}")
+            try:
+                (told,) = await run("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                await run(f"PRAGMA busy_timeout = {self._database.busy_ms}")
+        if told[0]:
+            raise CannotErase("somebody reads old pages of the chats' database")
+
+    async def _postgresql(self) -> None:
+        names = ", ".join(table.name for table in OWNERS)
+        async with self._database.alone() as run:
+            await run(f"VACUUM {names}")
+
+
+def _size(path: Any) -> int:
+    return Path(path).stat().st_size

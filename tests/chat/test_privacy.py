@@ -1,0 +1,221 @@
+"""All of a user is told to them, and all of it forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Table, inspect, select, text
+
+from chat_house import House
+from planted_rows import everything, plant, word
+from radixway.chat import events
+from radixway.chat.answers import Answers
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound
+from radixway.chat.migrations import migrate
+from radixway.chat.privacy import Export, Forgetting, Forgotten, Scrubber
+from radixway.chat.privacy.owners import NOBODYS, OF_SEARCH, OWNERS
+from radixway.chat.schema import metadata, unscrubbed, users
+from radixway.chat.tokens import MemoryLog
+from radixway.chat.wake import LocalWake
+from radixway.pipeline import CannotErase
+
+ALICE = "龘靐齉"
+"""What the index of words keeps of her is nobody else's."""
+TENANT = "{0} has users.tenant of {0}"
+NOT_WORDS = {"role", "state", "finish_reason", "user_id"}
+
+
+def forgetting_of(house: House, tokens: MemoryLog | None = None, **scrubbing: object) -> Forgetting:
+    answers = Answers(house.messages, house.jobs, tokens or MemoryLog(), LocalWake(), house.clock)
+    scrubber = Scrubber(house.database, **scrubbing)  # type: ignore[arg-type]
+    return Forgetting(house.database, answers, scrubber, house.clock)
+
+
+async def test_of_every_table_it_is_known_whose_its_rows_are(database: Database) -> None:
+    def names(connection: Connection) -> set[str]:
+        return set(inspect(connection).get_table_names())
+
+    async with database.read() as read:
+        there = {name for name in await read.run_sync(names) if not name.startswith(tuple(OF_SEARCH))}
+    known = {table.name for table in (*OWNERS, *NOBODYS)}
+    assert there - {"alembic_version"} == known == set(metadata.tables)
+    assert not OWNERS.keys() & NOBODYS
+    above: set[Table] = set()
+    for table, by in OWNERS.items():
+        assert by.of in above if by.of is not None else by.column.name == "user_id" or table is users, table
+        assert {key.column.table for key in table.foreign_keys} <= above | {table}, table
+        above.add(table)
+
+
+def test_whatever_refers_to_a_row_is_found_by_an_index() -> None:
+    def leading(table: Table) -> set[str]:
+        several = [table.primary_key.columns, *(index.columns for index in table.indexes)]
+        several += [each.columns for each in table.constraints if each.__visit_name__ == "unique_constraint"]
+        return {next(iter(columns)).name for columns in several} | {c.name for c in table.columns if c.unique}
+
+    without = {
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if column.foreign_keys and column.name not in leading(table)
+    }
+    assert not without
+
+
+async def test_one_user_goes_and_another_loses_nothing(database: Database) -> None:
+    house = House(database)
+    await plant(database, "alice")
+    async with database.read() as read:
+        hers_alone = await everything(read)
+    await plant(database, "bob")
+    forgotten: list[Forgotten] = []
+
+    async def told(ids: Forgotten) -> None:
+        forgotten.append(ids)
+
+    forgetting = forgetting_of(house)
+    forgetting.also.append(told)
+
+    assert await forgetting.forget(TENANT.format("bob"), "bob") == len(OWNERS)
+
+    async with database.read() as read:
+        assert await everything(read) == hers_alone
+    assert forgotten[0].users == ["bob"]
+    assert len(forgotten[0].chats) == len(forgotten[0].messages) == 1
+    assert await forgetting.forget(TENANT.format("bob"), "bob") == 0
+    assert len(forgotten) == 1
+
+
+async def test_a_user_is_meant_by_their_account_too_and_never_one_of_another_tenant(
+    database: Database,
+) -> None:
+    house = await House(database).open()
+    forgetting = forgetting_of(house)
+    assert await forgetting.forget("others", "user-1") == 0
+    assert await forgetting.forget("default", "elsewhere:user-1") == 0
+    assert await forgetting.forget("default", "local:user-1") == 1
+
+
+async def test_a_tenant_goes_with_all_its_users_those_that_left_included(database: Database) -> None:
+    house = await House(database).open()
+    for name, tenant, deleted in (("amy", "acme", False), ("ann", "acme", True)):
+        row = {"id": name, "tenant": tenant, "provider": "local", "provider_account_id": name}
+        async with database.write() as write:
+            await write.execute(
+                users.insert().values(**row, display_name="", created_at=0.0, deleted=deleted)
+            )
+    assert await forgetting_of(house).forget("acme") == 2
+    async with database.read() as read:
+        assert list((await read.execute(select(users.c.id))).scalars()) == ["user-1"]
+
+
+async def test_an_answer_under_way_ends_first_and_its_log_is_gone(database: Database) -> None:
+    house, tokens = await House(database).open(), MemoryLog()
+    answers = Answers(house.messages, house.jobs, tokens, LocalWake(), house.clock)
+    forgetting = Forgetting(database, answers, Scrubber(database), house.clock)
+    waiting, running = await house.asked("later"), await house.asked("now")
+    attempt = await answers.take(["now"])
+    await attempt.token("Well")
+    stream = await answers.listen(running)
+    assert stream is not None
+
+    async def heard() -> list[bytes]:
+        return [entry.event async for entry in stream]
+
+    listening = asyncio.create_task(heard())
+    await asyncio.sleep(0)
+
+    await forgetting.forget("default", "user-1")
+
+    assert attempt.lost.is_set()
+    async with asyncio.timeout(5):
+        told = await listening
+    assert told[0] == events.token("Well") and json.loads(told[-1])["event_type"] == "error"
+    assert not await tokens.knows(running.id) and not await tokens.knows(waiting.id)
+    assert not await attempt.finish("Well, nobody wants to know.")
+    assert not await tokens.knows(running.id) and len(tokens) == 0
+
+
+async def test_nobody_finds_a_trace_in_the_files(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'chats.db'}")
+    await migrate(database)
+    await plant(database, ALICE)
+    await plant(database, "bob")
+    before = _files(tmp_path)
+    planted = [
+        word(ALICE, table, column).encode()
+        for table, column in ((table, column) for table in OWNERS for column in table.columns)
+        if str(column.type) == "TEXT"
+        and column.name not in NOT_WORDS
+        and not column.foreign_keys
+        and column is not OWNERS[table].column
+    ]
+    assert len(planted) > 20 and not [each for each in planted if each not in before]
+    assert ALICE[1:].encode() in before, "the index of words has none of hers as it cuts them"
+
+    await forgetting_of(House(database)).forget(TENANT.format(ALICE), ALICE)
+
+    after = _files(tmp_path)
+    assert not [each for each in (*planted, ALICE.encode(), ALICE[1:].encode()) if each in after]
+    assert b"bob has messages.content" in after
+    async with database.read() as read:
+        assert list(await read.execute(select(unscrubbed))) == []
+    await database.aclose()
+
+
+def _files(home: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file())
+
+
+async def test_files_are_written_anew_a_tenth_of_the_time_at_most(database: Database) -> None:
+    house, now = await House(database).open(), 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 3.0  # of which each writing takes one step
+        return now
+
+    forgetting = forgetting_of(house, clock=clock)
+    await forgetting.forget("default", "user-1")
+    await house.open()
+    with pytest.raises(CannotErase, match="written anew in"):
+        await forgetting.forget("default", "user-1")
+    async with database.read() as read:
+        assert (await read.execute(select(users.c.id))).first() is None
+    now += 100
+    assert await forgetting.forget("default", "user-1") == 0
+    async with database.read() as read:
+        assert (await read.execute(select(unscrubbed))).first() is None
+
+
+async def test_a_user_is_told_every_row_and_no_secret(database: Database) -> None:
+    await plant(database, "alice")
+    await plant(database, "bob")
+    lines = b"".join([part async for part in await Export(database, lambda: 0.0).of("alice")])
+    told = [json.loads(line) for line in lines.splitlines()]
+    assert told[0]["user_id"] == "alice"
+    assert [line["table"] for line in told[1:]] == [table.name for table in OWNERS]
+    for line, table in zip(told[1:], OWNERS, strict=True):
+        hidden = {column.name for column in table.columns if column.name not in line["row"]}
+        assert all(name.endswith(("_hash", "secret")) for name in hidden)
+    assert b"bob" not in lines and b"_hash" not in lines
+    with pytest.raises(NotFound):
+        await Export(database, lambda: 0.0).of("nobody")
+
+
+async def test_what_is_told_has_every_row_of_tables_longer_than_a_page(database: Database) -> None:
+    house = await House(database).open()
+    chat = await house.chat()
+    async with database.write() as write:
+        for tag in range(250):
+            await write.execute(
+                text("INSERT INTO chat_tags (chat_id, tag) VALUES (:chat, :tag)"),
+                {"chat": chat, "tag": f"tag {tag:03}"},
+            )
+    lines = b"".join([part async for part in await Export(database, lambda: 0.0).of("user-1")])
+    tags = [json.loads(line)["row"]["tag"] for line in lines.splitlines() if b'"chat_tags"' in line]
+    assert tags == [f"tag {tag:03}" for tag in range(250)]
