@@ -207,7 +207,9 @@ class Gateway:
             self._rest.include_router(router)
         self._add_workers(reading)
         if config.chat.enabled:
-            self.chats = Chats(config.chat, self.registry, pipeline, erasure)
+            queue = config.routing.queue
+            least = queue.most_priority if queue.lower_priority_first else -queue.most_priority
+            self.chats = Chats(config.chat, self.registry, pipeline, erasure, least_priority=least)
         await self.sessions.open()
         try:
             async with (

@@ -33,6 +33,7 @@ from radixway.chat.secrets import Secrets, read_or_make
 from radixway.chat.shares import Shares
 from radixway.chat.standings import Standings
 from radixway.chat.tags import Tags
+from radixway.chat.titles import Titler, Titles
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
 from radixway.chat.wake import LocalWake
@@ -54,8 +55,10 @@ class ChatRoom:
         served: Callable[[], Iterable[str]],
         *,
         clock: Callable[[], float] = time.time,
+        least_priority: int = -1,
     ) -> None:
         """`home`: for the database and the secrets. `served`: names of models that `road` has workers for.
+        `least_priority`: of requests that stand behind all others on that road.
 
         Raises ConfigError.
         """
@@ -124,6 +127,7 @@ class ChatRoom:
         self._scrubber = Scrubber(self.database)
         self.forgetting = Forgetting(self.database, self.answers, self._scrubber, clock)
         self._served = served
+        self._titler = self._titles(road, least_priority) if config.titles == "model" else None
         self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
         chains = Chains(self.plugins, config.plugins)
         self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once, tools=chains)
@@ -132,6 +136,14 @@ class ChatRoom:
         self.sessions.on_change.append(self.look_for_workers)
         self._seen: dict[str, ModelConfig] = {}
         """Queues of workers that fetch, here now or not: what they leave behind is not forgotten."""
+
+    def _titles(self, road: Road, priority: int) -> Titler:
+        titles = Titles(self.database, self.clock, self.hooks.outbox)
+        self.ends.told.append(titles.answer_ended)
+        model = self.config.title_model
+        return Titler(
+            titles, self.messages, self.jobs, road, self._served, self.clock, model=model, priority=priority
+        )
 
     def look_for_workers(self) -> None:
         """Workers have come or gone: the gateway's own answer for a model as long as none comes to fetch."""
@@ -154,7 +166,9 @@ class ChatRoom:
         await self.workers.let_in("Debug API Key", keys)
         try:
             async with self.plugins.running(), self.answers.running(), self.sessions.running():
-                working = [asyncio.create_task(run()) for run in (self._push.run, self.hooks.deliverer.run)]
+                runs = [self._push.run, self.hooks.deliverer.run]
+                runs += [] if self._titler is None else [self._titler.run]
+                working = [asyncio.create_task(run()) for run in runs]
                 self.look_for_workers()
                 try:
                     yield

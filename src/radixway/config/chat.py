@@ -81,6 +81,8 @@ class ChatSection(Section):
     """What becomes of a further question in a chat that is being answered."""
     titles: Literal["off", "first_words", "model"] = "first_words"
     """Of chats that nobody has named: none, their first words, or the model's after the first answer."""
+    title_model: str | None = Field(default=None, min_length=1)
+    """That makes them; by default the one that gave the answer."""
     waits_s: float = Field(default=60.0, gt=0)
     """How long an answer may wait for a worker."""
     lease_s: float = Field(default=30.0, gt=0)

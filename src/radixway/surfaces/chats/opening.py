@@ -41,15 +41,22 @@ class Chats:
     """An ASGI application, in one event loop. What could not be opened is tried again with the next call."""
 
     def __init__(
-        self, config: ChatSection, registry: Registry, road: Road, erasure: Erasure | None = None
+        self,
+        config: ChatSection,
+        registry: Registry,
+        road: Road,
+        erasure: Erasure | None = None,
+        *,
+        least_priority: int = -1,
     ) -> None:
-        """`erasure`: forgets a user in all rooms, when they ask for it."""
+        """`erasure`: forgets a user in all rooms, when they ask for it. `least_priority`: see `ChatRoom`."""
         self.room: ChatRoom | None = None
         """While they are open."""
         self._config = config
         self._registry = registry
         self._road = road
         self._erasure = erasure
+        self._least_priority = least_priority
         self._app: ASGIApp | None = None
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -108,7 +115,13 @@ class Chats:
         from radixway.chat.room import ChatRoom
         from radixway.surfaces.chats.app import chat_app
 
-        room = ChatRoom(self._config, radixway_home(), self._road, self._registry.models)
+        room = ChatRoom(
+            self._config,
+            radixway_home(),
+            self._road,
+            self._registry.models,
+            least_priority=self._least_priority,
+        )
         await self._open.enter_async_context(room.running())
         self.room = room
         return chat_app(room, self._erasure)

@@ -1,0 +1,12 @@
+"""Titles of chats, made by a model after a chat's first complete answer.
+
+The job is written in the transaction that ends the answer. It goes down the gateway's road like an answer,
+behind all answers: one at a time, at the least priority, and not while any answer waits for a worker. A title
+that a user gave is never overwritten.
+"""
+
+from radixway.chat.titles.jobs import TitleJob, Titles
+from radixway.chat.titles.text import one_line
+from radixway.chat.titles.titler import Titler
+
+__all__ = ["TitleJob", "Titler", "Titles", "one_line"]

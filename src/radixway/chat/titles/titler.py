@@ -1,0 +1,150 @@
+"""Asks a model for titles."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+from sqlalchemy.exc import SQLAlchemyError
+
+from radixway.chat.jobs import Jobs
+from radixway.chat.messages import Messages
+from radixway.chat.push import Road
+from radixway.chat.records import Message, Role
+from radixway.chat.titles.jobs import TitleJob, Titles
+from radixway.chat.titles.text import one_line
+from radixway.pipeline import GatewayError, Request
+from radixway.telemetry import Journal
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 1000
+"""Characters of the question and of the answer that the model is shown."""
+_ASKED = (
+    "Write a title of at most six words for the conversation below, in the language of the conversation."
+    " Answer with the title and nothing else."
+)
+_ATTEMPTS, _AGAIN_S = 3, 30.0
+_BEHIND_S = 2.0
+"""How long a title stands back while answers wait."""
+_LOOK_AGAIN_S = 30.0
+_TOKENS = 64
+
+
+class NoTitle(Exception):
+    """The worker did not say any."""
+
+
+class Titler:
+    """Makes titles while `run()`. Belongs to one event loop; any number of processes may have one."""
+
+    def __init__(
+        self,
+        titles: Titles,
+        messages: Messages,
+        jobs: Jobs,
+        road: Road,
+        served: Callable[[], Iterable[str]],
+        clock: Callable[[], float],
+        *,
+        model: str | None = None,
+        priority: int = -1,
+    ) -> None:
+        """`model`: that makes them; None: the one that gave the answer. `priority`: the least there is, as
+        the gateway's queue understands it. `served`: models that `road` leads to."""
+        self._titles = titles
+        self._messages = messages
+        self._jobs = jobs
+        self._road = road
+        self._served = served
+        self._clock = clock
+        self._model = model
+        self._priority = priority
+        self._news = asyncio.Event()
+        titles.on_news = self._news.set
+
+    async def run(self) -> None:
+        """Until it is cancelled; what is under way then is due again when its lease ends."""
+        while True:
+            self._news.clear()
+            try:
+                job = await self._titles.claim()
+                if job is not None:
+                    await self._make(job)
+                    continue
+                due = await self._titles.next_due()
+                left = _LOOK_AGAIN_S if due is None else due - self._clock()
+                await _within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+            except SQLAlchemyError as error:
+                log.warning("titles: the database does not answer: %s", type(error).__name__)
+                await asyncio.sleep(1.0)
+
+    async def _make(self, job: TitleJob) -> None:
+        if await self._jobs.ready_queues():
+            await self._titles.again(job, _BEHIND_S, counts=False)
+            return
+        thread = await self._messages.thread(job.message_id)
+        model = self._model or (thread[-1].model if thread else None)
+        if model is None or model not in self._served():
+            await self._titles.name(job, None)
+            return
+        try:
+            said = await self._say(job, model, thread)
+        except (GatewayError, NoTitle) as error:
+            log.info("no title: %s", type(error).__name__)
+            if job.attempts < _ATTEMPTS:
+                await self._titles.again(job, _AGAIN_S * job.attempts)
+            else:
+                await self._titles.name(job, None)
+            return
+        await self._titles.name(job, one_line(said, " ".join(_shown(thread))))
+
+    async def _say(self, job: TitleJob, model: str, thread: list[Message]) -> str:
+        """What the model makes of it. Raises GatewayError, NoTitle."""
+        asked, answered = _shown(thread)
+        content = f"{_ASKED}\n\nUser: {asked}\n\nAssistant: {answered}"
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": content}],
+            "max_tokens": _TOKENS,
+            "temperature": 0,
+        }
+        request = Request(
+            id=job.attempt_id,
+            surface="openai.chat",
+            path="/v1/chat/completions",
+            journal=Journal(job.attempt_id),
+            raw=msgspec.json.encode(body),
+            model=model,
+            headers=((b"content-type", b"application/json"),),
+            priority=self._priority,
+        )
+        request.journal.add("receive", surface="chats", model=model, title_of=job.chat_id)
+        try:
+            reply = await self._road(request)
+            whole = reply.body if reply.chunks is None else b"".join([each async for each in reply.chunks])
+        finally:
+            for chunks in request.opened:
+                await chunks.aclose()
+        if reply.status != 200:
+            raise NoTitle(f"answered {reply.status}")
+        try:
+            return str(msgspec.json.decode(whole)["choices"][0]["message"]["content"] or "")
+        except (msgspec.DecodeError, KeyError, IndexError, TypeError) as error:
+            raise NoTitle("the answer cannot be read") from error
+
+
+def _shown(thread: list[Message]) -> tuple[str, str]:
+    """The first question of a chat, and what was answered last."""
+    first = next((each.content for each in thread if each.role is Role.PROMPTER), None) or ""
+    return first[:_SHOWN], (thread[-1].content or "")[:_SHOWN]
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
