@@ -101,7 +101,7 @@ CHAT_TEXT = "What is a radix tree? A trie with long edges."
         ("Radix\ttrees\u202e\u0000\x1b[31m", "Radix trees[31m"),
         ("", None),
         ("!!! …", None),
-        ("word " * 40, "word " * 14 + "word word…"),
+        ("word " * 40, "word " * 14 + "word…"),
         ("什么是基数树", None),
     ],
 )

@@ -18,7 +18,7 @@ def one_line(said: str, chat: str) -> str | None:
     said = re.sub(r"<think>.*?(</think>|\Z)", " ", said, flags=re.DOTALL)
     lines = ("".join(_visible(line)).strip(_AROUND) for line in said.splitlines())
     line = next((line for line in lines if line), "")
-    line = re.sub(r"^(title|titel|titre|título|标题|題名)\s*[::]\s*", "", line, flags=re.IGNORECASE)
+    line = re.sub(r"^(title|titel|titre|título|标题|題名)\s*[:：]\s*", "", line, flags=re.IGNORECASE)
     line = " ".join(line.strip(_AROUND).split())
     if len(line) > LONGEST:
         line = line[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(" ,.;:") + "…"
