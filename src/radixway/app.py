@@ -65,7 +65,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.chats import Chats, ErasableChats, is_for_chats
+from radixway.surfaces.chats import Chats, ErasableChats, Screening, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
@@ -184,6 +184,7 @@ class Gateway:
         recorder = None if self.audit is None else self.audit.log
         reading = Understanding(config, self.metrics, states, self.tokenizer_of, recorder)
         self.cache = reading.cache
+        screening = Screening(config, self.metrics, reading.encoders, reading.scan)
         road = Road(  # from here on there is something to close
             config.routing,
             self.registry,
@@ -198,7 +199,7 @@ class Gateway:
         pipeline = self._open_hot_paths(reading, road)
         self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
         erasure = self._erasure(road)
-        self._open_reports(reading, road, erasure)
+        self._open_reports(reading, road, erasure, screening)
         self._open_routes(reading, road)
         classification = LazyRoom(config, states, reading.encoders, reading.semantic, reading.guards)
         for router in classification_routes(
@@ -209,7 +210,7 @@ class Gateway:
         if config.chat.enabled:
             queue = config.routing.queue
             least = queue.most_priority if queue.lower_priority_first else -queue.most_priority
-            self.chats = Chats(config.chat, self.registry, pipeline, erasure, least_priority=least)
+            self.chats = Chats(config.chat, self.registry, pipeline, erasure, screening, least_priority=least)
         await self.sessions.open()
         try:
             async with (
@@ -264,7 +265,9 @@ class Gateway:
         self._agents = AgentCalls(agents)
         return pipeline
 
-    def _open_reports(self, reading: Understanding, road: Road, erasure: Erasure) -> None:
+    def _open_reports(
+        self, reading: Understanding, road: Road, erasure: Erasure, screening: Screening
+    ) -> None:
         """How the gateway is, and what an administrator may have it forget."""
         reports: dict[str, Callable[[], Any]] = {"weights": road.weights.describe} | reading.reports()
         if self.load_sync is not None:
@@ -273,6 +276,7 @@ class Gateway:
             reports["tenants"] = self.tenants.describe
         if self.audit is not None:
             reports["audit"] = self.audit.describe
+        reports |= screening.reports()
         reports["erasure"] = erasure.describe
         self._rest.include_router(erasure_routes(erasure, self._gate.access))
         self._rest.include_router(

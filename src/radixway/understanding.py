@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from radixway.guard.answers.parts import GuardedParts
     from radixway.guard.build import GuardRoom
     from radixway.guard.incident import Recorder
-    from radixway.guard.scan import TurnsJudge
+    from radixway.guard.scan import Scan, TurnsJudge
     from radixway.semantic.build import SemanticRoom
     from radixway.semantic.question import Question
     from radixway.semantic_cache import CacheRoom
@@ -196,6 +196,16 @@ class Understanding:
             open_finder(self._config, self._section, encoders),
             open_judge(self._config, self._section, encoders),
         )
+
+    def scan(self, encoders: EncoderService) -> Scan:
+        """Reads texts with the guard's classifiers, whatever its rules are."""
+        if self.guard is not None:
+            return self.guard.scan
+        from radixway.guard.counts import Counts
+        from radixway.guard.scan import Scan
+
+        wait_s = self._config.encoders.wait_s
+        return Scan(*self.guards(encoders), Counts(self._metrics), wait_s=wait_s)
 
     def is_auto(self, model: str) -> bool:
         """Whether that name leaves the choice to the gateway."""

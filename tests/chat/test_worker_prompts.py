@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from radixway.chat.worker.prompts import StopFilter, Turn, fit, render, turns_of
-from radixway.chat.worker.safety import Verdict, read_verdict
 
 SYSTEM, HI, HELLO, WHY = (
     Turn("system", "Be nice"),
@@ -62,12 +61,3 @@ def test_stop_sequences_never_show_however_they_are_cut(pieces: list[str], told:
     stopping = StopFilter(["</s>", "<|prompter|>"])
     assert "".join(stopping.push(piece) for piece in pieces) + stopping.rest() == told
     assert stopping.stopped is stopped
-
-
-@pytest.mark.parametrize(
-    ("label", "levels"), [("__needs_intervention__", [1, 2, 3]), ("__caution__", [2, 3]), ("__casual__", [])]
-)
-def test_safety_minds_what_its_level_says(label: str, levels: list[int]) -> None:
-    verdict = read_verdict(f"<pad>{label}<sep>be kind<sep>be safe</s>")
-    assert verdict == Verdict(label, "be kind and be safe")
-    assert [level for level in range(4) if verdict.triggers(level)] == levels

@@ -16,6 +16,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question, WhileBusy
 from radixway.chat.records import Message, MessageState
+from radixway.chat.safety.screen import Screen
 from radixway.chat.tokens import Entry, TokenLog
 from radixway.chat.wake import Bells, Wake
 
@@ -44,14 +45,16 @@ class Answers:
         clock: Callable[[], float],
         *,
         keep_every_s: float = 1.0,
+        screen: Screen | None = None,
     ) -> None:
-        """`keep_every_s`: how often the words so far are noted in the database."""
+        """`keep_every_s`: how often the words so far are noted in the database. `screen`: see `Attempt`."""
         self.messages = messages
         self._jobs = jobs
         self._tokens = tokens
         self._wake = wake
         self._clock = clock
         self._keep_every_s = keep_every_s
+        self._screen = screen
         self._owner = new_id()
         self._bells = Bells()
         self._held: dict[str, Attempt] = {}
@@ -127,7 +130,7 @@ class Answers:
         if not thread:
             self._bells.ring(job.queue)  # there may be others
             return None
-        attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go)
+        attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._screen)
         self._held[job.attempt_id] = attempt
         await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
         return attempt

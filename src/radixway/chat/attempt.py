@@ -10,6 +10,7 @@ from radixway.chat import events
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
 from radixway.chat.records import Job, Message, MessageState
+from radixway.chat.safety.screen import Refused, Screen, as_shown
 from radixway.chat.tokens import TokenLog
 
 _BATCH = 16
@@ -28,9 +29,10 @@ class Attempt:
         jobs: Jobs,
         tokens: TokenLog,
         let_go: Callable[[Attempt, bool], None],
+        screen: Screen | None = None,
     ) -> None:
         """`thread`: from the first message of the chat to the answer itself. `let_go`: told once, when it is
-        over, with whether the job waits again."""
+        over, with whether the job waits again. `screen`: has questions judged."""
         self.job = job
         self.thread = tuple(thread)
         self.lost = asyncio.Event()
@@ -39,10 +41,14 @@ class Attempt:
         """What it has said so far."""
         self.prefix: str = (thread[-1].work_parameters or {}).get("prefix", "") if thread else ""
         """Words that the answer begins with, because it continues another."""
+        self.safety_level = 0
+        """That is in force; 0 also once the question was made safe: it is not to be made so twice."""
         self._messages = messages
         self._jobs = jobs
         self._tokens = tokens
         self._let_go = let_go
+        self._screen = screen
+        self._is_made_safe = False
         self._begun = False
         self._over = False
         self._kept = 0
@@ -55,6 +61,26 @@ class Attempt:
     def answer(self) -> Message:
         """The message that is being answered with, as it was when the attempt began."""
         return self.thread[-1]
+
+    async def clear(self) -> bool:
+        """Have the question judged, and made safe, before anybody is shown the thread, which may change here.
+
+        False: it is not to be answered any more, or not at all, and its listeners know.
+        """
+        if self._screen is None:
+            return not self._over
+        try:
+            screened = await self._screen.look_at(self.thread)
+        except Refused as refused:
+            await self.fail(str(refused), again=False)
+            return False
+        self.safety_level = screened.level if screened.verdict is None else 0
+        if screened.verdict is not None:
+            safe = screened.verdict.make_safe(self.thread[-2].content or "")
+            await self.made_safe(safe, screened.level, screened.verdict.label, screened.verdict.rots)
+        if screened.level > 0:
+            self.thread = as_shown(self.thread)
+        return not self._over
 
     def has_grown(self) -> bool:
         """Whether it has said more since this was asked last."""
@@ -77,12 +103,19 @@ class Attempt:
             await self._say(events.plugin(thought, action, given, found))
 
     async def made_safe(self, prompt: str, level: int, label: str, rots: str) -> None:
-        """The worker's own safety changed the prompt: noted with the message that was asked with."""
-        if self._over:
+        """The question was made safe, here or by the worker: noted with the message that was asked with, and
+        told, once an attempt. They are no words: an attempt that dies after this is made again.
+        """
+        if self._over or self._is_made_safe:
             return
-        asked = await self._messages.note_safety(self.thread[-2].id, prompt, level, label, rots)
-        if asked is not None:
-            await self._say(events.safe_prompt(prompt, asked))
+        self._is_made_safe = True
+        asked = await self._messages.note_safety(
+            self.job.attempt_id, self.thread[-2].id, prompt, level, label, rots
+        )
+        if asked is None:
+            return
+        self.thread = (*self.thread[:-2], asked, self.thread[-1])
+        await self._tokens.append(self.job.message_id, [events.safe_prompt(prompt, asked)])
 
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""

@@ -119,11 +119,15 @@ class Messages:
             return [Message.of(row) for row in await read.execute(wanted)]
 
     async def note_safety(
-        self, message_id: str, content: str, level: int, label: str, rots: str
+        self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
     ) -> Message | None:
-        """What a prompter's message became before it was answered; None where there is no such message."""
-        noted = {"safe_content": content, "safety_level": level, "safety_label": label, "safety_rots": rots}
+        """What a prompter's message became before it was answered; None: that attempt comes too late."""
+        said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
+        noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
+        held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == "leased")
         async with self._database.write() as write:
+            if (await write.execute(held.with_for_update())).first() is None:
+                return None
             changed = update(messages).where(messages.c.id == message_id).values(**noted)
             row = (await write.execute(changed.returning(messages))).first()
             return None if row is None else Message.of(row)

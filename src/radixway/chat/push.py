@@ -104,7 +104,7 @@ class PushWorkers:
                     taking.cancel()
 
     async def _answer(self, attempt: Attempt) -> None:
-        saying = asyncio.ensure_future(self._say(attempt))
+        saying = asyncio.ensure_future(self._clear_and_say(attempt))
         losing = asyncio.ensure_future(attempt.lost.wait())
         try:
             await asyncio.wait([saying, losing], return_when=asyncio.FIRST_COMPLETED)
@@ -123,6 +123,9 @@ class PushWorkers:
             losing.cancel()
             saying.cancel()
             await asyncio.gather(saying, return_exceptions=True)
+
+    async def _clear_and_say(self, attempt: Attempt) -> dict[str, Any]:
+        return await self._say(attempt) if await attempt.clear() else {}
 
     async def _say(self, attempt: Attempt) -> dict[str, Any]:
         """Pass the words on as they come; returns what is to be noted of them: usage, why they ended there.

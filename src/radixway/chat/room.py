@@ -28,6 +28,7 @@ from radixway.chat.privacy import Export, Forgetting, Scrubber
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.rates import Rate
+from radixway.chat.safety import Screen
 from radixway.chat.search import Search
 from radixway.chat.secrets import Secrets, read_or_make
 from radixway.chat.shares import Shares
@@ -56,9 +57,10 @@ class ChatRoom:
         *,
         clock: Callable[[], float] = time.time,
         least_priority: int = -1,
+        screen: Screen | None = None,
     ) -> None:
         """`home`: for the database and the secrets. `served`: names of models that `road` has workers for.
-        `least_priority`: of requests that stand behind all others on that road.
+        `least_priority`: of requests that stand behind all others on that road. `screen`: judges questions.
 
         Raises ConfigError.
         """
@@ -109,7 +111,8 @@ class ChatRoom:
             ends=self.ends,
         )
         self.standings = Standings(self.jobs, clock)
-        self.answers = Answers(self.messages, self.jobs, MemoryLog(kept_s=config.kept_s), LocalWake(), clock)
+        log = MemoryLog(kept_s=config.kept_s)
+        self.answers = Answers(self.messages, self.jobs, log, LocalWake(), clock, screen=screen)
         known = [ModelConfig(**model.model_dump()) for model in config.models]
         known += published()[0] if config.published_models else ()
         self.models = ModelConfigs(known, served)

@@ -158,6 +158,8 @@ class Turns:
         config = self._model(wish.model, like)
         before = {} if like is None else like.work_parameters or {}
         parameters = {name: before.get(name) for name in _LIKE} | wish.parameters
+        if "safety_level" in before:
+            parameters.setdefault("safety_level", before["safety_level"])
         return Question(
             parent_id,
             config.compat_hash,

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr
 
 from radixway.config.base import Section
 from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
+from radixway.config.chat_safety import ChatSafetySection
 from radixway.config.chat_webhooks import ChatWebhooksSection
 
 _Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -51,8 +52,9 @@ class ChatWorkersSection(Section):
     """Of silence, until a worker counts as gone."""
     first_frame_s: float = Field(default=30.0, gt=0)
     """How long a worker may take to say what it serves."""
-    safety_level: int = Field(default=0, ge=0, le=9)
-    """How strict their own safety is to be."""
+    safety_level: int | None = Field(default=None, ge=0, le=9)
+    """How strict their own safety is to be; by default as strict as `chat.safety` is with the question, and 0
+    where that was made safe here."""
 
 
 class ChatSection(Section):
@@ -92,6 +94,7 @@ class ChatSection(Section):
     """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
     workers: ChatWorkersSection = ChatWorkersSection()
     webhooks: ChatWebhooksSection = ChatWebhooksSection()
+    safety: ChatSafetySection = ChatSafetySection()
     kept_s: float = Field(default=60.0, gt=0)
     """How long a finished answer's tokens can be listened to again."""
     ping_s: float = Field(default=15.0, gt=0)

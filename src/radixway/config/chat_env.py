@@ -32,12 +32,23 @@ def _keys(text: str) -> list[str]:
     return [key.strip() for key in text.split(",") if key.strip()]
 
 
+def _level(text: str) -> int:
+    """Of safety, where it is said to be on: the overview's."""
+    if text.strip().lower() in ("true", "1", "yes", "on"):
+        return 2
+    if text.strip().lower() in ("false", "0", "no", "off", ""):
+        return 0
+    raise ValueError("true or false")
+
+
 _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "PORT": (("gateway", "port"), int),
     "DEBUG_API_KEYS": (("chat", "debug_api_keys"), _keys),
     "TRUSTED_CLIENT_KEYS": (("chat", "trusted_client_keys"), _keys),
     "RATE_LIMIT_MESSAGES_USER_TIMES": (("chat", "limits", "messages_per_user"), int),
     "RATE_LIMIT_MESSAGES_USER_SECONDS": (("chat", "limits", "per_s"), float),
+    "ENABLE_SAFETY": (("chat", "safety", "level"), _level),
+    "SAFETY_SERVICE_URL": (("chat", "safety", "url"), str),
     "WORKER_INACTIVITY_TIMEOUT": (("chat", "workers", "inactivity_timeout_s"), float),
 }
 
@@ -95,7 +106,8 @@ def _read(given: Given, name: str, meant: Callable[[str], Any]) -> Any:
     try:
         return meant(given.text)
     except ValueError:
-        raise ConfigError(f"{given.place}: {name} must be a number, not {given.text!r}") from None
+        wanted = "true or false" if meant is _level else "a number"
+        raise ConfigError(f"{given.place}: {name} must be {wanted}, not {given.text!r}") from None
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

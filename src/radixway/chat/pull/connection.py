@@ -77,6 +77,8 @@ class _Work:
     first: float | None = None
     tokens: int = 0
     losing: asyncio.Task[None] | None = None
+    handing: asyncio.Task[None] | None = None
+    """Before it is in the worker's hands."""
 
 
 @dataclass(slots=True)
@@ -89,8 +91,8 @@ class PullWorker:
     answers: Answers
     clock: Callable[[], float]
     patience: Patience = field(default_factory=Patience)
-    safety_level: int = 0
-    """How strict its own safety is to be."""
+    safety_level: int | None = None
+    """How strict its own safety is to be; None: as strict as the level that is in force for the answer."""
     _work: dict[str, _Work] = field(default_factory=dict)
     _room: asyncio.Semaphore = field(init=False)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
@@ -143,8 +145,23 @@ class PullWorker:
             work = _Work(attempt, self.clock())
             self._work[attempt.job.attempt_id] = work
             self.session.in_flight = len(self._work)
-            work.losing = asyncio.create_task(self._when_lost(attempt))
-            await self._send(self.dialect.work(attempt, self.clock(), self.safety_level))
+            work.handing = asyncio.create_task(_quietly(self._hand_over(work)))
+
+    async def _hand_over(self, work: _Work) -> None:
+        """Judging one question must not keep others waiting."""
+        attempt = work.attempt
+        try:
+            cleared = await attempt.clear()
+        except SQLAlchemyError:
+            attempt.lose()  # once its lease has run out it is begun anew
+            self._drop(attempt.job.attempt_id)
+            raise
+        if not cleared:
+            self._drop(attempt.job.attempt_id)
+            return
+        work.losing = asyncio.create_task(self._when_lost(attempt))
+        level = attempt.safety_level if self.safety_level is None else self.safety_level
+        await self._send(self.dialect.work(attempt, self.clock(), level))
 
     async def _when_lost(self, attempt: Attempt) -> None:
         """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
@@ -246,8 +263,9 @@ class PullWorker:
             return None
         self.session.in_flight = len(self._work)
         self._room.release()
-        if work.losing is not None and work.losing is not asyncio.current_task():
-            work.losing.cancel()
+        for task in (work.losing, work.handing):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
         return work
 
     async def _send(self, frame: bytes) -> None:

@@ -11,6 +11,7 @@ from radixway.chat.messages import Question
 from radixway.chat.records import Message, Role
 from radixway.chat.room import ChatRoom
 from radixway.chat.shapes import message_read
+from radixway.config.chat_safety import Level
 from radixway.surfaces.chats.bodies import Body
 from radixway.surfaces.chats.events import event_stream
 from radixway.surfaces.chats.who import Who
@@ -58,6 +59,8 @@ class AssistantMessage(Body):
     user_response_instructions: str | None = None
     plugins: list[PluginEntry] = Field(default=[], max_length=32)
     used_plugin: Any = None
+    safety_level: Level | None = None
+    """More than what is configured; less counts for nothing."""
 
 
 class Vote(Body):
@@ -122,6 +125,8 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             ),
             "plugin_max_depth": 4,
         }
+        if body.safety_level is not None:
+            parameters["safety_level"] = body.safety_level
         question = Question(
             body.parent_id,
             config.compat_hash,

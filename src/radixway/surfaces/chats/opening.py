@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.routing import Registry
+from radixway.surfaces.chats.screening import Screening
 from radixway.web import Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -46,10 +47,13 @@ class Chats:
         registry: Registry,
         road: Road,
         erasure: Erasure | None = None,
+        screening: Screening | None = None,
         *,
         least_priority: int = -1,
     ) -> None:
-        """`erasure`: forgets a user in all rooms, when they ask for it. `least_priority`: see `ChatRoom`."""
+        """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
+        `least_priority`: see `ChatRoom`.
+        """
         self.room: ChatRoom | None = None
         """While they are open."""
         self._config = config
@@ -57,6 +61,7 @@ class Chats:
         self._road = road
         self._erasure = erasure
         self._least_priority = least_priority
+        self._screening = screening
         self._app: ASGIApp | None = None
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -70,6 +75,8 @@ class Chats:
         """
         listens = (self._registry.on_state, self._registry.on_learn, self._registry.on_remove)
         async with self._open:
+            if self._screening is not None:
+                await self._open.enter_async_context(self._screening.running())
             if self.are_there():
                 await self._opened()
             for told in listens:
@@ -121,6 +128,7 @@ class Chats:
             self._road,
             self._registry.models,
             least_priority=self._least_priority,
+            screen=None if self._screening is None else self._screening.screen,
         )
         await self._open.enter_async_context(room.running())
         self.room = room

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from radixway.chat.messages import WhileBusy
+from radixway.config.chat_safety import Level
 from radixway.surfaces.chats.messages import PluginEntry, SamplingParameters
 
 _Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00]*$")]
@@ -18,6 +19,7 @@ _PARAMETERS = {
     "user_profile",
     "user_response_instructions",
     "plugins",
+    "safety_level",
 }
 
 
@@ -56,6 +58,8 @@ class Asking(Body):
     user_profile: _Text | None = None
     user_response_instructions: _Text | None = None
     plugins: Annotated[list[PluginEntry], Field(max_length=32)] | None = None
+    safety_level: Level | None = None
+    """More than what is configured for the model; less counts for nothing."""
     while_busy: WhileBusy | None = None
     """Where the chat is being answered: refuse this, end that, or wait one's turn. Default: the server's."""
     reply: Literal["whole", "stream", "later"] = "whole"

@@ -23,6 +23,17 @@ class Place(BaseModel):
     """Until it is begun, at the pace of the last minutes; null: none of its model was begun in them."""
 
 
+class Safety(BaseModel):
+    """How a question was made safe before it was answered."""
+
+    level: int | None
+    label: str | None
+    rots: str | None
+    """Rules of thumb."""
+    prompt: str
+    """What the model was shown."""
+
+
 class Message(BaseModel):
     """One message; its parents make the thread that it belongs to."""
 
@@ -44,6 +55,8 @@ class Message(BaseModel):
     """Between the question and the first word."""
     took_s: float | None
     """Between the question and the end."""
+    safety: Safety | None = None
+    """Of a question that was made safe."""
     queue: Place | None = None
     """Where a pending answer stands; where the message alone is told."""
     siblings: list[str] | None = None
@@ -63,7 +76,15 @@ class Message(BaseModel):
             time_to_first_token_s=since(message.first_token_at),
             took_s=since(message.work_end_at),
             siblings=family,
+            safety=_safety(message),
         )
+
+
+def _safety(message: records.Message) -> Safety | None:
+    if message.safe_content is None:
+        return None
+    level, label, rots = message.safety_level, message.safety_label, message.safety_rots
+    return Safety(level=level, label=label, rots=rots, prompt=message.safe_content)
 
 
 _PLAIN = (

@@ -1,0 +1,51 @@
+"""What is thought of a question, when that matters, and the words that make it safe: as published."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_OPENING = "Answer the following request with "
+_LONGEST_LABEL, _LONGEST_ROTS = 100, 2000
+"""Characters: what a service says becomes part of a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A label with rules of thumb ("rots"), in the words of ProsocialDialog (Kim et al., 2022)."""
+
+    label: str
+    rots: str
+
+    def triggers(self, level: int) -> bool:
+        """Whether that matters: 1 minds interventions, 2 cautions too, from 3 on everything but `casual`."""
+        if "intervention" in self.label:
+            return level > 0
+        if "caution" in self.label:
+            return level > 1
+        return bool(self.label) and "casual" not in self.label and level > 2
+
+    def make_safe(self, request: str) -> str:
+        """The request, in the published words."""
+        belief = f" that believes that {self.rots}" if self.rots else ""
+        return f"{_OPENING}{self.label} as responsible chatbot{belief}: {request}"
+
+
+HARMLESS = Verdict("casual", "")
+
+
+def is_made_safe(prompt: str, request: str) -> bool:
+    """Whether a prompt is that request, made safe, and nothing else."""
+    return prompt.startswith(_OPENING) and prompt.endswith(request)
+
+
+def read_verdict(outputs: str) -> Verdict:
+    """`<pad>__label__<sep>rot<sep>rot</s>`, or the overview's `<sep>label<sep>rot`.
+
+    Raises ValueError: there is no label.
+    """
+    bare = re.sub(r"<pad>|</s>|[\x00-\x1f]", " ", outputs)
+    label, *rots = [part.strip(" .") for part in bare.split("<sep>") if part.strip(" .")] or [""]
+    if not label or len(label) > _LONGEST_LABEL:
+        raise ValueError("a safety verdict begins with a label")
+    return Verdict(label, " and ".join(rots)[:_LONGEST_ROTS])

@@ -1,0 +1,168 @@
+"""Who judges what is asked in chats: a safety service, or the guard's classifiers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter
+
+from radixway.chat.safety import SafetyService, Screen, Unjudged, Verdict, verdict_on
+from radixway.chat.safety.breaker import Breaker
+from radixway.config import Config, ConfigError
+from radixway.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from radixway.encoders import EncoderService
+    from radixway.guard.scan import Scan
+
+log = logging.getLogger(__name__)
+
+
+class Screening:
+    """The screen of a gateway, as it is configured. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        metrics: Metrics,
+        encoders: EncoderService | None,
+        scan: Callable[[EncoderService], Scan],
+    ) -> None:
+        """`encoders`: the gateway's, where it has one. `scan`: reads texts with the guard's classifiers.
+
+        Raises ConfigError: nobody could judge what is to be judged.
+        """
+        self._section = section = config.chat.safety
+        counter = Counter(
+            "radixway_chat_safety",
+            "Questions in chats that were judged for safety",
+            ["outcome"],
+            registry=metrics.registry,
+        )
+        self._judge: SafetyService | GuardJudge
+        if section.url is not None:
+            breaker = Breaker(section.failures, section.rest_s)
+            self._judge = SafetyService(section.url, timeout_s=section.timeout_s, breaker=breaker)
+        else:
+            if section.is_on and find_spec("numpy") is None:
+                raise ConfigError("chat.safety.level needs radixway[semantic], or chat.safety.url")
+            self._judge = GuardJudge(config, encoders, scan)
+        self.screen = Screen(section, self._judge, lambda outcome: counter.labels(outcome).inc())
+
+    def reports(self) -> dict[str, Callable[[], dict[str, object]]]:
+        """For `/health`."""
+        return {"chat_safety": self.screen.describe} if self._section.is_on else {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Who judges is tried at once, where anything is to be judged: not only when somebody asks."""
+        trying = None
+        if self._section.is_on:
+            error = self._section.on_error
+            log.info("chat.safety: level %d; what cannot be judged: %s", self._section.level, error)
+            trying = asyncio.create_task(self._try())
+        try:
+            yield
+        finally:
+            if trying is not None:
+                trying.cancel()
+                await asyncio.gather(trying, return_exceptions=True)
+            await self.screen.aclose()
+
+    async def _try(self) -> None:
+        if not await self._judge.is_well():
+            log.warning("chat.safety: questions cannot be judged yet; on_error is %s", self._section.on_error)
+
+
+class GuardJudge:
+    """A `Judge` that asks the guard's classifiers, which are opened with the first question."""
+
+    def __init__(
+        self, config: Config, encoders: EncoderService | None, scan: Callable[[EncoderService], Scan]
+    ) -> None:
+        self._config = config
+        self._encoders = encoders
+        self._own: EncoderService | None = None
+        self._scan_with = scan
+        self._opened: tuple[EncoderService, Scan] | None = None
+        self._opening = asyncio.Lock()
+
+    async def judge(self, turns: Sequence[str], level: int) -> Verdict:
+        """See `Judge`: personal data of the last turn, attacks also of what all of them make together."""
+        from radixway.encoders import read_once
+        from radixway.guard.pii.head import LAYERS
+        from radixway.guard.scan import Failed
+        from radixway.guard.texts import Passage
+
+        encoders, scan = await self._open()
+        passages = [Passage(text, "user", ("messages", at)) for at, text in enumerate(turns)]
+        try:
+            async with asyncio.timeout(self._config.chat.safety.timeout_s):
+                with read_once(encoders, LAYERS):
+                    attacks, personal_data = await asyncio.gather(
+                        scan.attacks(passages), scan.personal_data(passages[-1:]), return_exceptions=True
+                    )
+        except TimeoutError:
+            raise Unjudged("the guard: no verdict in time") from None
+        failures = [each for each in (attacks, personal_data) if isinstance(each, BaseException)]
+        judged = attacks.judged if isinstance(attacks, Failed) else attacks
+        found = personal_data.found if isinstance(personal_data, Failed) else personal_data
+        if isinstance(judged, BaseException) or isinstance(found, BaseException):
+            raise next(each for each in failures if not isinstance(each, Failed))
+        verdict = verdict_on(
+            [each.attack for each in judged if each.passage == passages[-1]],
+            [each.found for each in found],
+            scan.judge.threshold,
+            scan.finder.threshold,
+        )
+        if failures and not verdict.triggers(level):  # what has a known form or wording is found all the same
+            raise Unjudged("the guard could not read it")
+        return verdict
+
+    async def is_well(self) -> bool:
+        """Whether a text of ours can be read: what cannot be loaded is told before a question needs it."""
+        try:
+            await self.judge(["Nothing to be found here."], 3)
+        except Unjudged:
+            return False
+        return True
+
+    async def aclose(self) -> None:
+        """Let go of the encoder that was started here."""
+        if self._own is not None:
+            await self._own.aclose()
+            self._own = None
+
+    async def _open(self) -> tuple[EncoderService, Scan]:
+        """Waits for the encoder, however long it takes to load. Raises Unjudged: packages are missing."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._make()
+            return self._opened
+
+    async def _make(self) -> tuple[EncoderService, Scan]:
+        try:
+            await asyncio.to_thread(_import)  # half a second of a core's time
+        except ImportError as error:
+            raise Unjudged(f"the guard needs radixway[semantic]: {error}") from None
+        from radixway.encoders import EncoderError, start_service
+
+        encoders = self._encoders
+        if encoders is None:
+            encoders = self._own = start_service(self._config.encoders)
+        with suppress(
+            EncoderError
+        ):  # then known wordings and forms are looked for, and every question says so
+            await encoders.ready()
+        return encoders, self._scan_with(encoders)
+
+
+def _import() -> None:
+    import radixway.encoders
+    import radixway.guard.pii.head
+    import radixway.guard.scan  # noqa: F401
