@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
 
 from radixway import __version__
+from radixway.chat.metrics import AnswerMetrics
 from radixway.config import Config, ConfigError, radixway_home
 from radixway.erasure import Erasure, PendingErasures
 from radixway.gauges import publish_kv_events, publish_loads
@@ -141,12 +142,7 @@ class Gateway:
         """While it runs, and if answers are to be used again."""
         publish_loads(self.metrics, self.registry)
         publish_kv_events(self.metrics, self.registry, self.kv_event_counts)
-        self.metrics.gauges(
-            "inference_active_workers",
-            "Workers that are connected to fetch chats' jobs",
-            "model",
-            lambda: [] if self.chats is None else self.chats.pulling(),
-        )
+        self._answer_metrics = AnswerMetrics(self.metrics)
         self.router = Router(config, self.registry, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
         if self.recorder is not None:
@@ -210,7 +206,15 @@ class Gateway:
         if config.chat.enabled:
             queue = config.routing.queue
             least = queue.most_priority if queue.lower_priority_first else -queue.most_priority
-            self.chats = Chats(config.chat, self.registry, pipeline, erasure, screening, least_priority=least)
+            self.chats = Chats(
+                config.chat,
+                self.registry,
+                pipeline,
+                erasure,
+                screening,
+                self._answer_metrics,
+                least_priority=least,
+            )
         await self.sessions.open()
         try:
             async with (

@@ -130,6 +130,12 @@ class Answers:
         if not thread:
             self._bells.ring(job.queue)  # there may be others
             return None
+        log.info(
+            "answer %s: attempt %d dispatched to %s",
+            job.message_id,
+            job.attempts,
+            "the gateway's own workers" if worker_id is None else f"worker {worker_id}",
+        )
         attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._screen)
         self._held[job.attempt_id] = attempt
         await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
@@ -237,6 +243,8 @@ class Answers:
     def _let_go(self, attempt: Attempt, waits_again: bool) -> None:
         self._held.pop(attempt.job.attempt_id, None)
         if waits_again:
+            job = attempt.job
+            log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)
             self._bells.ring(attempt.job.queue)
         self._bells.ring(CLOCK)  # its next attempt may be due, or another have waited for its end
 

@@ -13,7 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat.records import MessageState
 from radixway.chat.schema import messages
 
-_COLUMNS = ("id", "chat_id", "parent_id", "state", "model", "usage", "finish_reason", "error")
+_COLUMNS = (
+    *("id", "chat_id", "parent_id", "state", "model", "usage", "finish_reason", "error"),
+    *("worker_id", "created_at", "first_token_at", "work_end_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class EndedAnswer:
     usage: dict[str, Any] | None
     finish_reason: str | None
     error: str | None
+    worker_id: str | None
+    """Of one that fetched it."""
+    created_at: float
+    first_token_at: float | None
+    work_end_at: float
     characters: int
     """Of its words."""
 

@@ -294,6 +294,17 @@ class Jobs:
         async with self._database.read() as read:
             return list((await read.execute(wanted.distinct())).scalars())
 
+    async def depths(self) -> dict[str, int]:
+        """How many wait for a worker, by model."""
+        wanted = (
+            select(messages.c.model, func.count().label("waiting"))
+            .join(jobs, jobs.c.message_id == messages.c.id)
+            .where(jobs.c.state == READY)
+            .group_by(messages.c.model)
+        )
+        async with self._database.read() as read:
+            return {row.model: row.waiting for row in await read.execute(wanted)}
+
     async def waiting(self, message_id: str) -> Waiting | None:
         """How many go before it; None once it is not waiting."""
         own = select(jobs.c.queue, jobs.c.priority, jobs.c.number).where(

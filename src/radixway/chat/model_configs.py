@@ -101,6 +101,11 @@ class ModelConfigs:
         alike = [config for config in known if _words(config.name) == _words(name)] if found is None else []
         return alike[0] if len(alike) == 1 else found
 
+    def name_of(self, config: ModelConfig) -> str:
+        """What a pulled model is asked for by: the first configured name of its queue, or its own."""
+        known = self._configured.values()
+        return next((each.name for each in known if each.compat_hash == config.compat_hash), config.name)
+
     def _of_pulled(self) -> dict[str, ModelConfig]:
         """Without those that a configured name stands for."""
         known = {config.compat_hash for config in self._configured.values()}

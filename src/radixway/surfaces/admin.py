@@ -70,7 +70,7 @@ def admin_routes(
         `?format=json` and `?format=prometheus` say it whatever Accept says.
         """
         if _wants_prometheus(request):
-            return prometheus()
+            return await prometheus()
         loads = {worker.url: worker.load.requests for worker in registry}
         told: dict[str, Any] = {
             "router": {
@@ -84,9 +84,9 @@ def admin_routes(
         return JSONResponse(told)
 
     @router.get("/metrics/prometheus")
-    def prometheus() -> Response:
+    async def prometheus() -> Response:
         """Prometheus text."""
-        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics.scrape(), media_type=CONTENT_TYPE_LATEST)
 
     @router.get("/explain/{request_id:path}")
     async def explain(request_id: str, request: Request) -> dict[str, Any]:

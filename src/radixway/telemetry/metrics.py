@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,6 +19,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.before: list[Callable[[], Awaitable[None]]] = []
+        """Awaited before each scrape: what is to be asked of a database is asked then."""
         requests = Counter(
             "radixway_requests", "Answered requests", ["surface", "model", "status"], registry=self.registry
         )
@@ -148,6 +150,12 @@ class Metrics:
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Publish a number that is read when somebody scrapes."""
         Gauge(name, text, registry=self.registry).set_function(value)
+
+    async def scrape(self) -> bytes:
+        """`render`, after what is to be done before it."""
+        for each in self.before:
+            await each()
+        return self.render()
 
     def render(self) -> bytes:
         """The Prometheus text exposition."""

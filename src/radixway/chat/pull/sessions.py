@@ -104,7 +104,7 @@ class Sessions:
         self.models: dict[str, ModelConfig] = {}
         """Of the workers that are connected to any process, by queue."""
         self.busy: Counter[str] = Counter()
-        """How many of them there are, by model."""
+        """How many of them there are, by queue."""
         self._database = database
         self._clock = clock
         self._answers = answers
@@ -126,12 +126,15 @@ class Sessions:
 
     async def open(self, session: Session) -> None:
         """It is there."""
+        model, room = session.model.compat_hash, session.info.config.max_parallel_requests
+        log.info("worker %s registered for %s, %d at a time", session.worker_id, model, room)
         self._own[session.id] = session
         await self._look()
         await self._answers.tell(WORKERS)
 
     async def close(self, session: Session) -> None:
         """It has left."""
+        log.info("worker %s left after %d answers", session.worker_id, session.processed)
         self._own.pop(session.id, None)
         try:
             async with self._database.write() as write:
@@ -190,7 +193,7 @@ class Sessions:
             rows = (await write.execute(select(*kept))).all()
         before = set(self.models)
         self.models = {row.queue: _model(row.info) for row in rows}
-        self.busy = Counter(self.models[row.queue].name for row in rows)
+        self.busy = Counter(row.queue for row in rows)
         if before != set(self.models):
             for told in self.on_change:
                 told()

@@ -211,7 +211,7 @@ class Worker:
         return [*turns[:-1], safe]
 
     async def _fail(self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str) -> None:
-        log.warning("a job failed: %s", error)
+        log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
         told = {"error": error, "metrics": self._metrics()}
         await self._say(socket, {"request_id": request_id, "response_type": "error", **told})
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
+from radixway.chat.metrics import AnswerMetrics
 from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.routing import Registry
@@ -27,6 +28,8 @@ _ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
 _V1 = frozenset({"account", "chats", "webhooks"})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
 """The rest of `/workers` is about those that the gateway sends requests to."""
+_COUNT_S = 1.0
+"""How long a scrape waits for the database."""
 _ADMIN = frozenset({"workers", "refresh_tokens", "users"})
 
 
@@ -48,11 +51,12 @@ class Chats:
         road: Road,
         erasure: Erasure | None = None,
         screening: Screening | None = None,
+        metrics: AnswerMetrics | None = None,
         *,
         least_priority: int = -1,
     ) -> None:
         """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
-        `least_priority`: see `ChatRoom`.
+        `metrics`: told of answers. `least_priority`: see `ChatRoom`.
         """
         self.room: ChatRoom | None = None
         """While they are open."""
@@ -62,6 +66,7 @@ class Chats:
         self._erasure = erasure
         self._least_priority = least_priority
         self._screening = screening
+        self._metrics = metrics
         self._app: ASGIApp | None = None
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -106,7 +111,24 @@ class Chats:
 
     def pulling(self) -> list[tuple[str, float]]:
         """Workers that are connected to fetch jobs, by model."""
-        return [] if self.room is None else [(name, float(n)) for name, n in self.room.sessions.busy.items()]
+        if (room := self.room) is None:
+            return []
+        models = room.sessions.models
+        return [(room.models.name_of(models[queue]), float(n)) for queue, n in room.sessions.busy.items()]
+
+    async def count(self) -> None:
+        """Look how many answers wait; where the database does not say in time, nothing is told."""
+        if self._metrics is None or self.room is None:
+            return
+        from sqlalchemy.exc import SQLAlchemyError
+
+        self._metrics.depths = {}
+        try:
+            async with asyncio.timeout(_COUNT_S):
+                idle = dict.fromkeys((config.name for config in self.room.models.all()), 0)
+                self._metrics.depths = idle | await self.room.jobs.depths()
+        except (SQLAlchemyError, OSError, TimeoutError) as error:  # a scrape tells of everything else
+            log.warning("how many answers wait is not known: %s", type(error).__name__)
 
     async def _opened(self) -> ASGIApp:
         async with self._lock:
@@ -132,6 +154,9 @@ class Chats:
         )
         await self._open.enter_async_context(room.running())
         self.room = room
+        if self._metrics is not None:
+            room.ends.told.append(self._metrics.ended)
+            self._metrics.active_workers, self._metrics.look = self.pulling, self.count
         return chat_app(room, self._erasure)
 
     def _look(self, _: object) -> None:

@@ -1,0 +1,122 @@
+"""What Prometheus and the log are told of answers: of which model, how they ended, how long they took.
+
+The published overview's names (8.1, 8.2), and beside them tokens and the time to the first one. No words of
+anybody's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import Counter, Histogram
+
+from radixway.telemetry import Metrics
+
+if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from radixway.chat.ends import EndedAnswer
+
+log = logging.getLogger(__name__)
+
+OTHER = "other"
+"""In place of a model's name once there are too many: pull workers call theirs what they like."""
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_LEVELS = {"complete": logging.INFO, "cancelled": logging.INFO, "timeout": logging.WARNING}
+_KINDS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
+
+
+class AnswerMetrics:
+    """One set of them in a gateway's metrics."""
+
+    def __init__(self, metrics: Metrics, *, most_models: int = 100) -> None:
+        """`most_models`: names that are told apart."""
+        registry = metrics.registry
+        self._most_models = most_models
+        self._models: set[str] = set()
+        self._requests = Counter(
+            "inference_requests", "Answers that ended, by how", ["model", "status"], registry=registry
+        )
+        self._latency = Histogram(
+            "inference_latency_seconds",
+            "Seconds from asking for an answer to its end, of those that are whole",
+            ["model"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._first_token = Histogram(
+            "inference_time_to_first_token_seconds",
+            "Seconds from asking for an answer to its first words",
+            ["model"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "inference_tokens", "Tokens, as workers counted them", ["model", "kind"], registry=registry
+        )
+        self.active_workers: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """Workers that are connected to fetch jobs, by model."""
+        self.look: Callable[[], Awaitable[None]] | None = None
+        """Awaited before each scrape: notes `depths`."""
+        self.depths: dict[str, int] = {}
+        """Answers that wait for a worker, by model."""
+        metrics.before.append(self._look)
+        metrics.gauges(
+            "inference_active_workers",
+            "Workers that are connected to fetch chats' jobs",
+            "model",
+            lambda: self._bounded(self.active_workers()),
+        )
+        metrics.gauges(
+            "inference_queue_depth",
+            "Answers that wait for a worker, in the whole database",
+            "model",
+            lambda: self._bounded(self.depths.items()),
+        )
+
+    async def ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
+        """See `Ends`."""
+        model = self._label(answer.model or OTHER)
+        self._requests.labels(model, answer.state.value).inc()
+        took_s = max(answer.work_end_at - answer.created_at, 0.0)
+        if answer.state == "complete":
+            self._latency.labels(model).observe(took_s)
+        if answer.first_token_at is not None:
+            self._first_token.labels(model).observe(max(answer.first_token_at - answer.created_at, 0.0))
+        counted = {kind: _count(answer.usage, name) for kind, name in _KINDS.items()}
+        for kind, tokens in counted.items():
+            self._tokens.labels(model, kind).inc(tokens)
+        log.log(
+            _LEVELS.get(answer.state.value, logging.ERROR),
+            "answer %s: %s after %.1f s, %d tokens, %s",
+            answer.id,
+            answer.state.value,
+            took_s,
+            counted["completion"],
+            "the gateway's own workers" if answer.worker_id is None else f"worker {answer.worker_id}",
+        )
+
+    async def _look(self) -> None:
+        if self.look is not None:
+            await self.look()
+
+    def _label(self, model: str) -> str:
+        if model not in self._models and len(self._models) >= self._most_models:
+            return OTHER
+        self._models.add(model)
+        return model
+
+    def _bounded(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+        by_label: dict[str, float] = {}
+        for model, value in values:
+            label = self._label(model)
+            by_label[label] = by_label.get(label, 0.0) + value
+        return by_label.items()
+
+
+def _count(usage: dict[str, Any] | None, name: str) -> int:
+    """As far as a worker is to be believed."""
+    told = (usage or {}).get(name)
+    return told if isinstance(told, int) and 0 < told < 10**9 else 0
