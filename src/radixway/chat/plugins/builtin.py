@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from radixway.chat.plugins.calculator import LONGEST, Uncomputable, calculate
-from radixway.chat.plugins.pages import page
+from radixway.chat.plugins.pages import Pages
 from radixway.chat.plugins.tools import Plugin, Tool, ToolFailed
 from radixway.net import Fetcher
 
@@ -131,8 +131,8 @@ async def _roast(given: dict[str, str]) -> str:
     )
 
 
-async def _retrieve(fetcher: Fetcher, characters: int, given: dict[str, str]) -> str:
-    text = await page(fetcher, given["url"], characters)
+async def _retrieve(pages: Pages, given: dict[str, str]) -> str:
+    text = await pages.text(given["url"])
     lines = "".join(f"  {line}\n" for line in text.split("\n"))
     return f"text_content: |\n{lines}\n\nThought: I now know the answer.\n"
 
@@ -208,7 +208,7 @@ def builtins(fetcher: Fetcher, page_characters: int) -> dict[str, Builtin]:
         operation_id="getUrlContent",
         summary="It will return a web page's or pdf's content",
         parameters={"url": "url to fetch content from"},
-        answer=partial(_retrieve, fetcher, page_characters),
+        answer=partial(_retrieve, Pages(fetcher, page_characters)),
         tag=("web-retriever", ""),
     )
     calculator = Builtin(

@@ -87,7 +87,7 @@ class McpServer:
             client = await self._connected()
             result = await client.call_tool(name, arguments, read_timeout_seconds=self._config.timeout_s)
         except Exception as error:
-            log.warning("%s of the MCP server %s failed: %s", name, self.name, _why(error))
+            log.warning("%s of the MCP server %s failed: %s", name, self.name, type(error).__name__)
             if not _answered(error):
                 self._forget()
             raise ToolFailed(f"{name} failed: {_told(error)}") from error

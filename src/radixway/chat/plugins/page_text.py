@@ -10,7 +10,7 @@ import io
 import sys
 
 _MEMORY = 1 << 30
-_CPU_S = 8
+_CPU_S = 3
 _SILENT = ("script", "style", "noscript", "template", "svg", "nav", "header", "footer", "aside")
 _INLINE = {"a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "kbd", "mark"}
 _INLINE |= {"q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var"}

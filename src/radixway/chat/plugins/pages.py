@@ -16,30 +16,42 @@ from radixway.net import Fetched, Fetcher, FetchError
 
 _READ_S = 10.0
 """For a page or a PDF to become text."""
+_READERS = 4
+"""Processes at a time that read them."""
 _NODES = 400
 """Of a JSON document, that become text."""
 Kind = Literal["html", "pdf", "json", "text"]
 
 
-async def page(fetcher: Fetcher, url: str, characters: int) -> str:
-    """Its text, up to so many characters; HTML, PDF, JSON, and text of any kind. Raises ToolFailed."""
-    try:
-        fetched = await fetcher.fetch(url)
-    except FetchError as error:
-        raise ToolFailed(f"the url is not available: {error}") from None
-    if fetched.status >= 400:
-        raise ToolFailed(f"the url is not available: status {fetched.status}")
-    kind = kind_of(fetched)
-    if kind is None:
-        raise ToolFailed(f"what is there is no text ({fetched.content_type})")
-    if kind == "json":
-        return json_text(fetched)[:characters]
-    if kind == "text":
-        return clean(fetched.text())[:characters]
-    if kind == "pdf" and not fetched.whole:
-        raise ToolFailed("the document is too large")
-    body = fetched.body if kind == "pdf" else fetched.text().encode("utf-8", "replace")
-    return clean(await _read_apart(kind, body, characters))
+class Pages:
+    """What is at URLs, as text."""
+
+    def __init__(self, fetcher: Fetcher, characters: int) -> None:
+        """`characters`: of a text, at most."""
+        self._fetcher = fetcher
+        self._characters = characters
+        self._readers = asyncio.Semaphore(_READERS)
+
+    async def text(self, url: str) -> str:
+        """Of HTML, PDF, JSON, and text of any kind. Raises ToolFailed."""
+        try:
+            fetched = await self._fetcher.fetch(url)
+        except FetchError as error:
+            raise ToolFailed(f"the url is not available: {error}") from None
+        if fetched.status >= 400:
+            raise ToolFailed(f"the url is not available: status {fetched.status}")
+        kind = kind_of(fetched)
+        if kind is None:
+            raise ToolFailed(f"what is there is no text ({fetched.content_type})")
+        if kind == "json":
+            return (await asyncio.to_thread(json_text, fetched))[: self._characters]
+        if kind == "text":
+            return clean(fetched.text())[: self._characters]
+        if kind == "pdf" and not fetched.whole:
+            raise ToolFailed("the document is too large")
+        body = fetched.body if kind == "pdf" else fetched.text().encode("utf-8", "replace")
+        async with self._readers:
+            return clean(await _read_apart(kind, body, self._characters))
 
 
 def kind_of(fetched: Fetched) -> Kind | None:

@@ -162,7 +162,10 @@ class AnswerReader:
             if answer is None or action_in(self.text[: answer.end()]) is not None:
                 return ""
             self._at = self._told = answer.end()
-        sure = max(self._told, len(self.text.rstrip()) - len("End!"))
+        if self._told == self._at:  # blanks before the answer may come apart from what announces it
+            rest = self.text[self._at :]
+            self._at = self._told = self._at + len(rest) - len(rest.lstrip(" \t"))
+        sure = max(self._told, len(self.text.rstrip()[: -len("End!")].rstrip()))
         told, self._told = self.text[self._told : sure], sure
         return told
 

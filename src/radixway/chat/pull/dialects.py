@@ -211,9 +211,18 @@ def _work(attempt: Attempt, now: float, safety_level: int) -> dict[str, Any]:
     return {
         "thread": {"messages": [message_read(message) for message in attempt.thread[:-1]]},
         "created_at": when(now),
-        "parameters": attempt.answer.work_parameters or {},
+        "parameters": _parameters(attempt),
         "safety_parameters": {"level": safety_level},
     }
+
+
+def _parameters(attempt: Attempt) -> dict[str, Any]:
+    """Without plugins that the gateway alone can use: workers fetch manifests, and MCP servers have none."""
+    parameters = attempt.answer.work_parameters or {}
+    plugins = parameters.get("plugins")
+    if not plugins:
+        return parameters
+    return parameters | {"plugins": [each for each in plugins if not each["url"].startswith("mcp:")]}
 
 
 PUBLISHED = Published()
