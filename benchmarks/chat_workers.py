@@ -86,7 +86,9 @@ async def connect(
 ) -> Worker:
     """A worker that has said what it serves."""
     headers = {"X-API-Key": key, "X-Protocol-Version": "1"}
-    socket = await session.ws_connect(f"http://127.0.0.1:{port}/workers/work", headers=headers, max_msg_size=0)
+    socket = await session.ws_connect(
+        f"http://127.0.0.1:{port}/workers/work", headers=headers, max_msg_size=0
+    )
     worker = Worker(socket, pace)
     await worker.hello(model, at_once, extensions or [])
     return worker

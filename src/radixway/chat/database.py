@@ -9,8 +9,10 @@ from typing import Any
 
 from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from radixway.chat import sqlite
 
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -50,15 +52,10 @@ class Database:
         if self.is_sqlite:
             # One writer at a time is all that SQLite has: the others wait here and not in its lock.
             self._writer = _sqlite_engine(self.url, 1, "BEGIN IMMEDIATE")
-            self._reader = _sqlite_engine(self.url, connections, "BEGIN")
+            self._reader = _sqlite_engine(self.url, connections, None)
         else:
-            self._writer = self._reader = create_async_engine(
-                self.url,
-                pool_size=connections,
-                max_overflow=0,
-                pool_pre_ping=True,
-                pool_timeout=_BUSY_MS / 1000,
-            )
+            self._writer = _postgresql_engine(self.url, connections)
+            self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
         self._after: dict[AsyncConnection, list[Callable[[], None]]] = {}
 
     @asynccontextmanager
@@ -79,7 +76,7 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A view of the database at one moment."""
+        """For reading: each statement sees the database as it is when it begins."""
         async with self._reader.connect() as connection:
             yield connection
 
@@ -106,12 +103,31 @@ class Database:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        for engine in dict.fromkeys((self._writer, self._reader)):
+        for engine in (self._writer, self._reader):
             await asyncio.shield(engine.dispose())
 
 
-def _sqlite_engine(url: URL, connections: int, begin: str) -> AsyncEngine:
+def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
     engine = create_async_engine(url, pool_size=connections, max_overflow=0, pool_timeout=_BUSY_MS / 1000)
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def _look(connection: Any, *_: Any) -> None:
+        """A connection that PostgreSQL has closed is replaced; unlike a ping, knowing it costs nothing."""
+        if connection.driver_connection.is_closed():
+            raise DisconnectionError
+
+    return engine
+
+
+def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
+    """`begin`: the statement that opens a transaction; None: there are none, and statements see what there is."""
+    engine = create_async_engine(
+        url,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=_BUSY_MS / 1000,
+        connect_args={"async_creator_fn": sqlite.connect},
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -127,8 +143,10 @@ def _sqlite_engine(url: URL, connections: int, begin: str) -> AsyncEngine:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
-    def _begin(connection: Any) -> None:
-        connection.exec_driver_sql(begin)
+    if begin is not None:
+
+        @event.listens_for(engine.sync_engine, "begin")
+        def _begin(connection: Any) -> None:
+            connection.exec_driver_sql(begin)
 
     return engine

@@ -31,7 +31,8 @@ class Body(BaseModel):
         return value
 
 
-def readable_address(connection: HTTPConnection) -> None:
+async def readable_address(connection: HTTPConnection) -> None:
     """A FastAPI dependency. Raises HTTPException: path or query hold U+0000, which nothing is named by."""
-    if "\x00" in connection.url.path or "%00" in str(connection.url):
+    scope = connection.scope
+    if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
         raise HTTPException(404, "Not Found")

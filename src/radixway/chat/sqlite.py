@@ -1,0 +1,61 @@
+"""SQLite in a thread of its own, with one hop into it for each statement.
+
+aiosqlite hops for each call: to make a cursor, execute, fetch and close it. Hops, not SQL, are what small
+transactions take their time for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+import aiosqlite
+
+
+class Cursor(aiosqlite.Cursor):
+    """Fetches all rows as it executes."""
+
+    _rows: list[Any]
+
+    async def execute(self, sql: str, parameters: Iterable[Any] | None = None) -> aiosqlite.Cursor:
+        """See `sqlite3.Cursor.execute`."""
+        self._rows = await self._execute(_all_rows, self._cursor, sql, parameters or ())
+        return self
+
+    async def fetchall(self) -> list[Any]:
+        """What the statement gave."""
+        return self._rows
+
+    async def close(self) -> None:
+        """See `sqlite3.Cursor.close`; nothing is running any more."""
+        self._cursor.close()
+
+
+class Connection(aiosqlite.Connection):
+    """Goes to its thread for what may take time."""
+
+    async def cursor(self) -> Cursor:  # type: ignore[override]  # theirs can be used in `async with`, too
+        """A cursor that has executed nothing."""
+        return Cursor(self, self._conn.cursor())
+
+    async def commit(self) -> None:
+        """End the transaction, where there is one."""
+        if self._conn.in_transaction:
+            await super().commit()
+
+    async def rollback(self) -> None:
+        """Take back the transaction, where there is one."""
+        if self._conn.in_transaction:
+            await super().rollback()
+
+
+def connect(path: str, **given: Any) -> Connection:
+    """A connection to be awaited; `given`: see `sqlite3.connect`."""
+    connection = Connection(lambda: sqlite3.connect(path, **given | {"check_same_thread": False}), 64)
+    connection._thread.daemon = True  # a process may end without closing it
+    return connection
+
+
+def _all_rows(cursor: sqlite3.Cursor, sql: str, parameters: Iterable[Any]) -> list[Any]:
+    return cursor.execute(sql, parameters).fetchall()  # type: ignore[arg-type]
