@@ -61,7 +61,7 @@ async def test_a_worker_that_dies_before_its_first_word_costs_nothing(house: Hou
     assert lost is not None
     assert (await house.jobs.reap()).requeued == ()
     house.clock.now += 31
-    assert await house.jobs.next_due() == lost.lease_until
+    assert await house.jobs.next_due() == (lost.lease_until, False)
     assert (await house.jobs.reap()).requeued == (answer.id,)
     again = await house.jobs.claim(["q"], "lives")
     assert again is not None and again.message_id == answer.id and again.attempts == 2
@@ -98,7 +98,7 @@ async def test_words_that_came_are_kept_when_the_worker_dies(house: House) -> No
 
 async def test_who_waits_too_long_is_told_so_without_any_worker(house: House) -> None:
     answer = await house.asked(waits_s=60)
-    assert await house.jobs.next_due() == house.clock.now + 60
+    assert await house.jobs.next_due() == (house.clock.now + 60, False)
     house.clock.now += 60
     assert await house.jobs.claim(["q"], "late") is None
     assert (await house.jobs.reap()).ended == (Ended(answer.id, MessageState.TIMEOUT),)
@@ -132,7 +132,7 @@ async def test_a_job_given_back_for_later_waits_till_then(house: House) -> None:
     assert job is not None
     await house.jobs.fail(job.attempt_id, "busy", after_s=5)
     assert await house.jobs.claim(["q"], "w") is None
-    assert await house.jobs.next_due() == house.clock.now + 5
+    assert await house.jobs.next_due() == (house.clock.now + 5, False)
     house.clock.now += 5
     assert await house.jobs.claim(["q"], "w") is not None
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -31,6 +32,15 @@ _ENDS = {
     MessageState.CANCELLED: "Cancelled",
     MessageState.ABORTED_BY_WORKER: "Aborted due to worker error.",
 }
+
+
+@dataclass(slots=True)
+class _Taking:
+    """Of those who wait for jobs of the same queues."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    found_nothing: list[asyncio.Event] = field(default_factory=list)
+    """The bells that had not rung when somebody looked last, and there was no job."""
 
 
 class Answers:
@@ -60,6 +70,7 @@ class Answers:
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
         self._giving_back: set[asyncio.Task[None]] = set()
+        self._taking: dict[frozenset[str], _Taking] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -106,18 +117,31 @@ class Answers:
     async def take(
         self, queues: Collection[str], *, worker: dict[str, Any] | None = None, worker_id: str | None = None
     ) -> Attempt:
-        """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job."""
+        """Wait for a job of these queues, and hold it. Whoever stops waiting (cancels this) costs no job.
+
+        A ring wakes all who wait; they look one after the other, till one of them has found nothing.
+        """
+        taking = self._taking.setdefault(frozenset(queues), _Taking())
         while True:
             bells = [self._bells.at(queue) for queue in queues]
-            claiming = asyncio.ensure_future(self._claim(queues, worker, worker_id))
-            try:
-                attempt = await asyncio.shield(claiming)
-            except asyncio.CancelledError:
-                claiming.add_done_callback(self._give_back)
-                raise
+            async with taking.lock:
+                attempt = None
+                if taking.found_nothing != bells:
+                    attempt = await self._claim_or_give_back(queues, worker, worker_id)
+                    taking.found_nothing = bells if attempt is None else []
             if attempt is not None:
                 return attempt
             await _first(bells)
+
+    async def _claim_or_give_back(
+        self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
+    ) -> Attempt | None:
+        claiming = asyncio.ensure_future(self._claim(queues, worker, worker_id))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(self._give_back)
+            raise
 
     async def _claim(
         self, queues: Collection[str], worker: dict[str, Any] | None, worker_id: str | None
@@ -137,8 +161,7 @@ class Answers:
             "the gateway's own workers" if worker_id is None else f"worker {worker_id}",
         )
         attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._screen)
-        self._held[job.attempt_id] = attempt
-        await self._wake.tell(CLOCK)  # its lease is a new time to watch, should this process die
+        self._held[job.attempt_id] = attempt  # who watches the clock looks at least once in a lease's time
         return attempt
 
     async def cancel(self, user_id: str, message_id: str) -> bool:
@@ -181,9 +204,12 @@ class Answers:
         while True:
             bell = self._bells.at(CLOCK)
             try:
-                for queue in await self._jobs.release():
+                due, any_blocked = await self._jobs.next_due()
+                released = await self._jobs.release() if any_blocked else ()
+                for queue in released:
                     await self._wake.tell(queue)
-                due = await self._jobs.next_due()
+                if released:
+                    continue  # their times count, too
                 if due is None or due > self._clock():
                     left = self._jobs.lease_s if due is None else due - self._clock()
                     await _within(bell, min(left, self._jobs.lease_s))

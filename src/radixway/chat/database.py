@@ -120,7 +120,7 @@ def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
 
 
 def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine:
-    """`begin`: the statement that opens a transaction; None: there are none, and statements see what there is."""
+    """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
     engine = create_async_engine(
         url,
         pool_size=connections,

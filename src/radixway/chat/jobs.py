@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, case, func, or_, select, update
+from sqlalchemy import and_, bindparam, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
@@ -275,18 +275,12 @@ class Jobs:
                     ended.append(Ended(message_id, MessageState.ABORTED_BY_WORKER))
         return Reaped(tuple(requeued), tuple(ended), tuple(restarted))
 
-    async def next_due(self) -> float | None:
-        """When time alone will next give `reap` or `claim` something to do; None: never."""
-        now = self._clock()
-        ready, leased = jobs.c.state == READY, jobs.c.state == LEASED
-        times = select(
-            func.min(case((leased, jobs.c.lease_until))),
-            func.min(case((ready, jobs.c.deadline))),
-            func.min(case((and_(ready, jobs.c.available_at > now), jobs.c.available_at))),
-        )
+    async def next_due(self) -> tuple[float | None, bool]:
+        """When time alone will next give `reap` or `claim` something to do (None: never), and whether any
+        job waits for another answer."""
         async with self._database.read() as read:
-            known = [at for at in (await read.execute(times)).one() if at is not None]
-            return min(known, default=None)
+            *times, blocked = (await read.execute(_TIMES, {"now": self._clock()})).one()
+            return min((at for at in times if at is not None), default=None), blocked > 0
 
     async def ready_queues(self) -> list[str]:
         """Queues in which a job may begin now."""
@@ -403,3 +397,13 @@ def _overdue(now: float) -> Any:
         and_(jobs.c.state == LEASED, jobs.c.lease_until <= now),
         and_(jobs.c.state == READY, jobs.c.deadline <= now),
     )
+
+
+_TIMES = select(
+    func.min(case((jobs.c.state == LEASED, jobs.c.lease_until))),
+    func.min(case((jobs.c.state == READY, jobs.c.deadline))),
+    func.min(
+        case((and_(jobs.c.state == READY, jobs.c.available_at > bindparam("now")), jobs.c.available_at))
+    ),
+    func.count(case((jobs.c.state == BLOCKED, 1))),
+)

@@ -20,7 +20,9 @@ class Cursor(aiosqlite.Cursor):
 
     async def execute(self, sql: str, parameters: Iterable[Any] | None = None) -> aiosqlite.Cursor:
         """See `sqlite3.Cursor.execute`."""
-        self._rows = await self._execute(_all_rows, self._cursor, sql, parameters or ())
+        self._rows = await self._execute(  # type: ignore[no-untyped-call]
+            _all_rows, self._cursor, sql, parameters or ()
+        )
         return self
 
     async def fetchall(self) -> list[Any]:
