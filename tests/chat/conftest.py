@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from radixway.chat.migrations import migrate
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """A PostgreSQL of this run's own."""
-    server = PostgresServer(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-    with server:
-        yield server
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL of this run's own, where its own user may go: pytest shuts others out of its folders."""
+    with tempfile.TemporaryDirectory(prefix="radixway-tests-", ignore_cleanup_errors=True) as folder:
+        data = Path(folder) / "postgresql"
+        data.mkdir()
+        with PostgresServer(data, cleanup_mode="delete") as server:
+            yield server
 
 
 _names = itertools.count()

@@ -37,7 +37,7 @@ class Cursor(aiosqlite.Cursor):
 class Connection(aiosqlite.Connection):
     """Goes to its thread for what may take time."""
 
-    async def cursor(self) -> Cursor:  # type: ignore[override]  # theirs can be used in `async with`, too
+    def cursor(self) -> Cursor:  # type: ignore[override]  # theirs is made in the thread
         """A cursor that has executed nothing."""
         return Cursor(self, self._conn.cursor())
 
