@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, text
 
 from radixway.chat.database import Database, database_url
 from radixway.chat.migrations import migrate
-from radixway.chat.schema import metadata
+from radixway.chat.schema import metadata, users
 
 OF_SEARCH = ("message_search", "search_rows", "ix_messages_search")
 """What each database has for itself, and `metadata` cannot say."""
@@ -38,3 +38,32 @@ def test_other_databases_are_refused_without_telling_their_passwords(url: str) -
     with pytest.raises(ValueError, match="SQLite|sqlite") as refused:
         database_url(url)
     assert "hush" not in str(refused.value)
+
+
+async def test_a_connection_that_the_server_closed_is_replaced(database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite closes none")
+    async with database.read() as read, database.read() as other:
+        closed = (await read.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+        terminated = await other.execute(
+            text("SELECT pg_terminate_backend(:closed, 5000)"), {"closed": closed}
+        )
+        assert terminated.scalar_one()
+    async with database.read() as first, database.read() as second:
+        pids = [
+            (await each.execute(text("SELECT pg_backend_pid()"))).scalar_one() for each in (first, second)
+        ]
+    assert closed not in pids
+
+
+async def test_what_was_begun_in_vain_leaves_no_trace_and_no_transaction(database: Database) -> None:
+    row = {"id": "u", "tenant": "t", "provider": "p", "provider_account_id": "a", "display_name": "Eve"}
+    with pytest.raises(ZeroDivisionError):
+        async with database.write() as write:
+            await write.execute(users.insert().values(**row, created_at=0.0))
+            raise ZeroDivisionError
+    async with database.write() as write:
+        assert (await write.execute(select(users.c.id))).first() is None
+        await write.execute(users.insert().values(**row, created_at=0.0))
+    async with database.read() as read:
+        assert (await read.execute(select(users.c.id))).scalar_one() == "u"
