@@ -66,7 +66,7 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.chats import Chats, ErasableChats, Screening, is_for_chats
+from radixway.surfaces.chats import Chats, ErasableChats, Screening, closed_routes, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
@@ -214,7 +214,10 @@ class Gateway:
                 screening,
                 self._answer_metrics,
                 least_priority=least,
+                tenants=self.tenants,
             )
+        else:
+            self._rest.include_router(closed_routes())
         await self.sessions.open()
         try:
             async with (

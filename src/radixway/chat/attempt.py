@@ -97,6 +97,11 @@ class Attempt:
         self.text += text
         await self._say(events.token(text))
 
+    async def tell(self, event: bytes) -> None:
+        """Something that is no words, for whoever listens."""
+        if not self._over:
+            await self._say(event)
+
     async def plugin(self, thought: str, action: str, given: str, found: str) -> None:
         """A step of a plugin."""
         if not self._over:

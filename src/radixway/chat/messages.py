@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Row, func, literal, select, update
@@ -80,6 +80,17 @@ class Messages:
         self._limits = limits or Limits()
         self._ends = ends or Ends()
         self._first_words = first_words
+
+    def unmetered(self) -> Messages:
+        """The same for users who are no single persons: programs have no share of answers."""
+        limits = replace(self._limits, at_once=None, rate=None)
+        return Messages(self._database, self._clock, limits)
+
+    async def spend(self, user_id: str) -> None:
+        """Count an answer of which nothing is written. Raises TooMany."""
+        if self._limits.rate is not None:
+            async with self._database.write() as write:
+                await self._limits.rate.spend(write, user_id, self._clock())
 
     async def find(self, user_id: str, message_id: str) -> Message:
         """Raises NotFound."""

@@ -139,6 +139,34 @@ jobs = Table(
     Index("ix_jobs_of_user", "user_id"),
 )
 
+responses = Table(
+    "responses",
+    metadata,
+    Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("request", JSON, nullable=False),
+    Column("background", Boolean, nullable=False),
+    Column("output", JSON),
+    Column("failure", JSON),
+    Column("deleted", Boolean, nullable=False, server_default=false()),
+    Column("idempotency_key", Text),
+    UniqueConstraint("user_id", "idempotency_key"),
+)
+
+question_items = Table(
+    "question_items",
+    metadata,
+    Column("message_id", ForeignKey("messages.id", ondelete="CASCADE"), primary_key=True),
+    Column("items", JSON, nullable=False),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("chat_id", ForeignKey("chats.id", ondelete="CASCADE"), primary_key=True),
+    Column("labels", JSON, nullable=False),
+)
+
 refresh_tokens = Table(
     "refresh_tokens",
     metadata,

@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from radixway.chat.metrics import AnswerMetrics
 from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.routing import Registry
+from radixway.surfaces.chats.responses.paths import ROOTS, cannot_be_opened, is_for_responses
 from radixway.surfaces.chats.screening import Screening
+from radixway.tenants import TenantsRoom
 from radixway.web import Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
-_V1 = frozenset({"account", "chats", "webhooks"})
+_V1 = frozenset({"account", "chats", "webhooks", *ROOTS})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
 """The rest of `/workers` is about those that the gateway sends requests to."""
 _COUNT_S = 1.0
@@ -54,9 +56,10 @@ class Chats:
         metrics: AnswerMetrics | None = None,
         *,
         least_priority: int = -1,
+        tenants: TenantsRoom | None = None,
     ) -> None:
         """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
-        `metrics`: told of answers. `least_priority`: see `ChatRoom`.
+        `metrics`: told of answers. `least_priority`: see `ChatRoom`. `tenants`: whose keys count.
         """
         self.room: ChatRoom | None = None
         """While they are open."""
@@ -67,6 +70,7 @@ class Chats:
         self._least_priority = least_priority
         self._screening = screening
         self._metrics = metrics
+        self._tenants = tenants
         self._app: ASGIApp | None = None
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
@@ -101,7 +105,10 @@ class Chats:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1013})
                 return
-            await JSONResponse({"detail": "Chats cannot be opened"}, 503)(scope, receive, send)
+            closed = Response(cannot_be_opened().body(), 503, media_type="application/json")
+            if not is_for_responses(scope["path"]):
+                closed = JSONResponse({"detail": "Chats cannot be opened"}, 503)
+            await closed(scope, receive, send)
             return
         await app(scope, receive, send)
 
@@ -143,6 +150,7 @@ class Chats:
             raise ConfigError(f"chats need radixway[chat]: {error}") from error
         from radixway.chat.room import ChatRoom
         from radixway.surfaces.chats.app import chat_app
+        from radixway.surfaces.chats.responses.opening import with_responses
 
         room = ChatRoom(
             self._config,
@@ -157,7 +165,11 @@ class Chats:
         if self._metrics is not None:
             room.ends.told.append(self._metrics.ended)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
-        return chat_app(room, self._erasure)
+        keys = None if self._tenants is None else self._tenants.ring
+        app = chat_app(room, self._erasure)
+        return await self._open.enter_async_context(
+            with_responses(app, room, self._road, self._registry, keys_are_needed=bool(keys))
+        )
 
     def _look(self, _: object) -> None:
         if self.room is not None:
@@ -166,4 +178,5 @@ class Chats:
 
 def _import() -> None:
     import radixway.chat.room
-    import radixway.surfaces.chats.app  # noqa: F401
+    import radixway.surfaces.chats.app
+    import radixway.surfaces.chats.responses.opening  # noqa: F401

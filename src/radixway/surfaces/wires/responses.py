@@ -46,6 +46,10 @@ class ResponsesWire:
 
     name = "openai.responses"
 
+    def __init__(self, *, stateful: bool = False) -> None:
+        """`stateful`: whoever serves it keeps responses and conversations by themselves."""
+        self._unsupported = ("prompt",) if stateful else ("background", "conversation", "prompt")
+
     def read(self, raw: bytes) -> Ask:
         """What a body asks; `instructions` become the first message. Raises BadBody (400).
 
@@ -53,10 +57,10 @@ class ResponsesWire:
         others, and that earlier `instructions` are not among them.
         """
         body, fields, extra = read_open(raw, _Body)
-        for name in ("background", "conversation", "prompt"):
+        for name in self._unsupported:
             if getattr(body, name):
                 raise wrong(name, "is not supported", code="unsupported")
-        if not body.input and body.previous_response_id is None:
+        if not body.input and body.previous_response_id is None and not body.conversation:
             raise wrong("input", "is missing or empty", code="missing_field")
         instructions = [{"role": "system", "content": body.instructions}] if body.instructions else []
         tools = tools_of(body.tools)

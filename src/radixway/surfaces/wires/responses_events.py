@@ -29,17 +29,28 @@ _STEM = {
 class ResponsesEvents:
     """Writes the events of one response."""
 
-    def __init__(self, response: ResponseObject) -> None:
+    def __init__(self, response: ResponseObject, *, after: int = -1) -> None:
+        """`after`: events up to that number are counted, but not written again."""
         self._response = response
         self._answer = Answer()
         self._number = 0
+        self._after = after
 
-    def begin(self) -> bytes:
-        """`response.created`, `response.in_progress`."""
+    @property
+    def answer(self) -> Answer:
+        """What has come so far."""
+        return self._answer
+
+    def begin(self, *, queued: bool = False) -> bytes:
+        """`response.created`, `response.queued` where it was, `response.in_progress`."""
         begun = self._response.begun()
-        return self._event("response.created", response=begun) + self._event(
-            "response.in_progress", response=begun
-        )
+        if not queued:
+            return self._event("response.created", response=begun) + self._event(
+                "response.in_progress", response=begun
+            )
+        waiting = {**begun, "status": "queued"}
+        events = [self._event(f"response.{step}", response=waiting) for step in ("created", "queued")]
+        return b"".join(events) + self._event("response.in_progress", response=begun)
 
     def grow(self, growth: Growth) -> bytes:
         """The end of the item before where a new one begins, its beginning, and what is added to it."""
@@ -56,16 +67,26 @@ class ResponsesEvents:
 
     def end(self, ending: Ending) -> bytes:
         """The end of the last item, and the whole response."""
-        last, events = self._response.last_status(ending), b""
-        if self._answer.blocks:
-            events = self._ended(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
-        return events + self._event(f"response.{last}", response=self._response.ended(self._answer, ending))
+        last = self._response.last_status(ending)
+        return self.close(last, f"response.{last}", self._response.ended(self._answer, ending))
 
     def fail(self, error: HttpError) -> bytes:
         """`error`, and `response.failed` with what has come."""
         told = {"code": error.code, "message": error.sentence, "param": error.param}
         failed = self._response.failed(self._answer, error)
         return self._event("error", **told) + self._event("response.failed", response=failed)
+
+    def close(self, last: Literal["completed", "incomplete"], kind: str, response: dict[str, Any]) -> bytes:
+        """The end of the last item, if there is one, and the event `kind` with the response."""
+        events = b""
+        if self._answer.blocks:
+            events = self._ended(len(self._answer.blocks) - 1, self._answer.blocks[-1], last)
+        return events + self._event(kind, response=response)
+
+    def only(self, kind: str, response: dict[str, Any]) -> bytes:
+        """The event `kind` with the response alone: what led there is void, or forgotten."""
+        self._number = max(self._number, self._after + 1)
+        return self._event(kind, response=response)
 
     def _begun(self) -> bytes:
         index, block = len(self._answer.blocks) - 1, self._answer.blocks[-1]
@@ -101,6 +122,7 @@ class ResponsesEvents:
         return place if block.kind == "call" else {**place, "content_index": 0}
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        numbered = event({"type": kind, "sequence_number": self._number, **fields}, named=True)
-        self._number += 1
-        return numbered
+        number, self._number = self._number, self._number + 1
+        if number <= self._after:
+            return b""
+        return event({"type": kind, "sequence_number": number, **fields}, named=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from radixway.surfaces.wires.answer import Answer, Block, Ending, Head
@@ -10,6 +12,7 @@ from radixway.surfaces.wires.responses_items import sealed
 from radixway.web import HttpError
 
 Status = Literal["in_progress", "completed", "incomplete"]
+"""Of an item."""
 
 _SEALED = "reasoning.encrypted_content"
 _INCOMPLETE = {"length": "max_output_tokens", "abort": "abort", "content_filter": "content_filter"}
@@ -35,14 +38,17 @@ _ECHOED: dict[str, Any] = {
 class ResponseObject:
     """Makes the objects of one response at each stage of it."""
 
-    def __init__(self, ask: Ask, head: Head, response_id: str) -> None:
+    def __init__(
+        self, ask: Ask, head: Head, response_id: str, more: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """`more`: further fields, or other values of these."""
         self._head = head
         self._id = response_id
         self._sealed = _SEALED in (ask.body.get("include") or ())
         self._echo = {
             name: default if (given := ask.body.get(name)) is None else given
             for name, default in _ECHOED.items()
-        }
+        } | dict(more)
 
     def begun(self) -> dict[str, Any]:
         """The response before anything of it is there."""
@@ -62,6 +68,10 @@ class ResponseObject:
             "total_tokens": ending.prompt_tokens + ending.completion_tokens,
         }
         return response
+
+    def cancelled(self, answer: Answer) -> dict[str, Any]:
+        """The response as far as it came before its client had enough."""
+        return self._object("cancelled", self._output(answer, "incomplete"))
 
     def failed(self, answer: Answer, error: HttpError) -> dict[str, Any]:
         """The response as far as it came."""

@@ -1,0 +1,168 @@
+"""What a body of `POST /v1/responses` asks, checked to the last field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from radixway.chat.responses import Items
+from radixway.surfaces.chats.responses.items import kept
+from radixway.surfaces.wires import Ask
+from radixway.surfaces.wires.responses import ResponsesWire
+from radixway.surfaces.wires.sampling import shown, wrong
+
+_wire = ResponsesWire(stateful=True)
+
+_PASSED_OVER = frozenset(
+    {"max_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier"}
+)
+"""Published fields that ask for nothing here: there are no tools of the server's own, and one tier."""
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "service_tier": ("auto", "default"),
+    "top_logprobs": (0,),
+    "truncation": ("disabled",),
+}
+"""Fields of which these values alone are supported, and null."""
+_INCLUDABLE = frozenset(
+    {
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "reasoning.encrypted_content",
+        "web_search_call.action.sources",
+    }
+)
+_TO_WORKERS = (
+    *("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
+    *("repetition_penalty", "min_tokens", "seed", "stop", "stop_token_ids", "ignore_eos", "logit_bias"),
+    *("regex", "ebnf", "user", "safety_identifier"),
+)
+"""Fields that chat completions have under the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request for a response."""
+
+    ask: Ask
+    items: Items
+    """Its `input`."""
+    request: dict[str, Any]
+    """Its other fields, as they came."""
+
+    @property
+    def store(self) -> bool:
+        """Whether anything of it is kept."""
+        return self.request.get("store") is not False
+
+    @property
+    def background(self) -> bool:
+        """Whether it goes on without its client."""
+        return bool(self.request.get("background"))
+
+    @property
+    def conversation(self) -> str | None:
+        """The conversation that it belongs to."""
+        given = self.request.get("conversation")
+        named: str | None = given["id"] if isinstance(given, dict) else given
+        return named
+
+
+def read(raw: bytes) -> Asked:
+    """Raises BadBody (400) naming the field at fault."""
+    ask = _wire.read(raw)
+    for name, value in ask.extra.items():
+        if name not in _PASSED_OVER and name not in _ONLY:
+            raise wrong(name, "is not known here", code="unknown_parameter")
+        if name == "safety_identifier" and not isinstance(value, str | None):
+            raise wrong(name, "must be a string")
+    for name, supported in _ONLY.items():
+        value = ask.body.get(name)
+        if value is not None and value not in supported:
+            told = " or ".join(map(str, supported))
+            raise wrong(name, f"only {told} is supported, not {shown(value)}", code="unsupported")
+    _check_text(ask.body)
+    _check_choices(ask.body)
+    check_metadata(ask.body.get("metadata"))
+    request = {name: value for name, value in ask.body.items() if name != "input" and value is not None}
+    return Asked(ask, kept(ask.body.get("input") or []), request)
+
+
+def chat_fields(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of chat completions for a request that has been checked, all but model and messages."""
+    ask = _wire.read(msgspec.json.encode({**request, "input": "-"}))
+    fields = {name: request[name] for name in _TO_WORKERS if request.get(name) is not None}
+    if ask.max_tokens is not None:
+        fields["max_tokens"] = ask.max_tokens
+    if ask.tools:
+        fields |= {"tools": ask.tools, "tool_choice": ask.tool_choice}
+        if not ask.parallel_tool_calls:
+            fields["parallel_tool_calls"] = False
+    if ask.template_arguments:
+        fields["chat_template_kwargs"] = ask.template_arguments
+    effort = (request.get("reasoning") or {}).get("effort")
+    if effort is not None:
+        fields["reasoning_effort"] = effort
+    form = (request.get("text") or {}).get("format") or {}
+    if form.get("type") == "json_schema":
+        schema = {name: value for name, value in form.items() if name != "type" and value is not None}
+        fields["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", **schema}}
+    elif form.get("type") == "json_object":
+        fields["response_format"] = {"type": "json_object"}
+    return fields
+
+
+def check_metadata(metadata: Any, place: str = "metadata") -> dict[str, str]:
+    """16 pairs at most, names of 64 characters, values of 512. Raises BadBody (400)."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise wrong(place, f"must be an object, not {shown(metadata)}")
+    if len(metadata) > 16:
+        raise wrong(place, f"has at most 16 pairs, not {len(metadata)}")
+    for name, value in metadata.items():
+        if not name or len(name) > 64:
+            raise wrong(f"{place}.{name[:64]}", "names have 1 to 64 characters")
+        if not isinstance(value, str) or len(value) > 512:
+            raise wrong(f"{place}.{name}", "values are strings of at most 512 characters")
+    return metadata
+
+
+def _check_choices(body: Mapping[str, Any]) -> None:
+    if body.get("background") and body.get("store") is False:
+        raise wrong("background", "needs `store`: what is not kept cannot be fetched later")
+    if body.get("conversation") is not None:
+        if body.get("previous_response_id") is not None:
+            raise wrong("conversation", "and previous_response_id exclude each other")
+        given = body["conversation"]
+        if not isinstance(given["id"] if isinstance(given, dict) and "id" in given else given, str):
+            raise wrong("conversation", "must be a conversation's id")
+        if body.get("store") is False:
+            raise wrong("store", "a conversation keeps what is said in it", code="unsupported")
+    for index, name in enumerate(body.get("include") or ()):
+        if name not in _INCLUDABLE:
+            raise wrong(f"include[{index}]", f"{shown(name)} is not supported", code="unsupported")
+    reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
+    for name in ("summary", "generate_summary"):
+        if reasoning.get(name) not in (None, "auto"):
+            raise wrong(f"reasoning.{name}", "thoughts are told whole, not summed up", code="unsupported")
+    if text.get("verbosity") not in (None, "medium"):
+        raise wrong("text.verbosity", "only medium is supported", code="unsupported")
+
+
+def _check_text(value: Any, place: str = "") -> None:
+    """PostgreSQL has no U+0000 in text. Raises BadBody (400)."""
+    if isinstance(value, str) and "\x00" in value:
+        raise wrong(place, "text cannot hold U+0000")
+    if isinstance(value, dict):
+        for name, each in value.items():
+            at = f"{place}.{name}" if place else name
+            _check_text(name, at.replace("\x00", ""))
+            _check_text(each, at)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _check_text(each, f"{place}[{index}]")

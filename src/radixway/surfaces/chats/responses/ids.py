@@ -1,0 +1,36 @@
+"""What clients call responses, conversations and items."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from radixway.chat.errors import NotFound
+
+RESPONSE, CONVERSATION = "resp", "conv"
+
+_HEX = re.compile("[0-9a-f]{32}")
+_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "reasoning": "rs",
+}
+
+
+def told(prefix: str, inner: str) -> str:
+    """`resp_…` for a message's id, `conv_…` for a chat's."""
+    return f"{prefix}_{inner.replace('-', '')}"
+
+
+def inner(prefix: str, given: str) -> str:
+    """The id behind it. Raises NotFound for what is no such name."""
+    kind, _, name = given.partition("_")
+    if kind != prefix or _HEX.fullmatch(name) is None:
+        raise NotFound("Not found")
+    return str(uuid.UUID(name))
+
+
+def new_item(kind: str) -> str:
+    """For an item that came without an id."""
+    return f"{_PREFIXES.get(kind, 'item')}_{uuid.uuid4().hex}"

@@ -1,0 +1,123 @@
+"""A response as server-sent events, from its beginning or after the last event that a client has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+
+from radixway.chat import events
+from radixway.chat.records import MessageState
+from radixway.chat.responses import Response, Responses
+from radixway.chat.tokens import Entry
+from radixway.parsers import CallDelta, ReadPart, Text, Thought
+from radixway.surfaces.chats.responses.hearing import as_part
+from radixway.surfaces.chats.responses.shapes import (
+    answer_of,
+    ending_of,
+    failure_of,
+    object_of,
+)
+from radixway.surfaces.wires.answer import Answer, Growth
+from radixway.surfaces.wires.responses_events import ResponsesEvents
+
+PING = b": ping\n\n"
+_decode = msgspec.json.Decoder().decode
+
+
+async def told(
+    responses: Responses,
+    kept: Response,
+    entries: AsyncIterator[Entry | None] | None,
+    after: int = -1,
+) -> AsyncGenerator[bytes, None]:
+    """Every event after number `after`, to the last. `entries`: the whole of its token log, with None for
+    every moment of silence; None: it has ended and been forgotten.
+
+    Numbers follow from what was said. Where an answer began anew, or its log is forgotten, whoever has heard
+    something of it already is told its end alone, which holds all of it.
+    """
+    writer = ResponsesEvents(object_of(kept), after=after)
+    void = entries is None and after >= 0
+    if begun := writer.begin(queued=kept.background):
+        yield begun
+    if entries is None and not void:
+        for known in _parts(answer_of(kept)):
+            if grown := writer.grow(Growth((known,))):
+                yield grown
+    first = True
+    async for entry in entries or _nothing():
+        if entry is None:
+            yield PING
+            continue
+        event = _decode(entry.event)
+        void = void or entry.event == events.restarted() or (first and entry.position != 1 and after >= 0)
+        first = False
+        if event["event_type"] in ("message", "error"):
+            break
+        part = as_part(event)
+        if part is not None and not void and (grown := writer.grow(Growth((part,)))):
+            yield grown
+    ended = await responses.current(kept.message.id)
+    yield _end(writer, kept if ended is None else ended, void=void)
+
+
+async def with_silences(entries: AsyncIterator[Entry], ping_s: float) -> AsyncGenerator[Entry | None, None]:
+    """The entries, and None for every `ping_s` without one."""
+    coming = asyncio.ensure_future(anext(entries, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait([coming], timeout=ping_s)
+            if not done:
+                yield None
+                continue
+            entry = coming.result()
+            if entry is None:
+                return
+            coming = asyncio.ensure_future(anext(entries, None))
+            yield entry
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        closing = getattr(entries, "aclose", None)
+        if closing is not None:
+            await closing()
+
+
+def _end(writer: ResponsesEvents, ended: Response, *, void: bool) -> bytes:
+    """The last events: the response as it is kept, or, as far as that is not written yet, as it was heard."""
+    made, state = object_of(ended), ended.message.state
+    answer = answer_of(ended) if void or ended.output is not None else writer.answer
+    if state is MessageState.COMPLETE:
+        status = made.last_status(ending_of(ended.message))
+        kind, response = f"response.{status}", made.ended(answer, ending_of(ended.message))
+    elif state in (MessageState.ABORTED_BY_WORKER, MessageState.TIMEOUT):
+        if not void:
+            return writer.fail(failure_of(ended))
+        kind, response = "response.failed", made.failed(answer, failure_of(ended))
+    else:
+        # No published event is called `cancelled`; this one ends a stream for every client.
+        kind, response = "response.incomplete", made.cancelled(answer)
+    if void:
+        return writer.only(kind, response)
+    return writer.close("completed" if kind == "response.completed" else "incomplete", kind, response)
+
+
+def _parts(answer: Answer) -> list[ReadPart]:
+    """An answer that has been told already, as one part for each of its blocks."""
+    parts: list[ReadPart] = []
+    for index, block in enumerate(answer.blocks):
+        match block.kind:
+            case "thinking":
+                parts.append(Thought(block.text))
+            case "text":
+                parts.append(Text(block.text))
+            case "call":
+                parts.append(CallDelta(index, block.call_id, block.name, block.text))
+    return parts
+
+
+async def _nothing() -> AsyncGenerator[Entry | None, None]:
+    return
+    yield

@@ -1,0 +1,102 @@
+"""A response's question on its way to a worker, and the worker's words on their way back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from radixway.chat.push import Road
+from radixway.chat.records import Message, Role
+from radixway.chat.responses import Items
+from radixway.parsers import ReadPart
+from radixway.pipeline import Reply, Request
+from radixway.surfaces.chats.responses.asking import chat_fields
+from radixway.surfaces.chats.responses.hearing import Hearing, told_error
+from radixway.surfaces.chats.responses.shapes import answer_of_blocks
+from radixway.surfaces.wires.responses_items import messages_of
+from radixway.telemetry import Journal
+
+Tell = Callable[[ReadPart], Awaitable[None]]
+
+
+def conversation(
+    thread: Sequence[Message], questions: Mapping[str, Items], answers: Mapping[str, Items]
+) -> list[dict[str, Any]]:
+    """A thread as messages of chat completions. `questions`: items, `answers`: blocks, by message."""
+    told: list[dict[str, Any]] = []
+    for message in thread:
+        if message.id in questions:
+            told += messages_of(questions[message.id])
+        elif message.role is Role.PROMPTER:
+            told.append({"role": "user", "content": message.content or ""})
+        elif message.id in answers:
+            told.append(answer_of_blocks(answers[message.id]).message())
+        elif message.content:
+            told.append({"role": "assistant", "content": message.content})
+    return told
+
+
+def request_of(
+    request_id: str, user_id: str, model: str, asked: Mapping[str, Any], messages: Sequence[dict[str, Any]]
+) -> Request:
+    """For the gateway's road. `asked`: the fields of the response's request."""
+    system = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
+    body = {
+        "model": model,
+        "messages": [*system, *messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **chat_fields(asked),
+    }
+    request = Request(
+        id=request_id,
+        surface="openai.chat",
+        path="/v1/chat/completions",
+        journal=Journal(request_id),
+        raw=msgspec.json.encode(body),
+        model=model,
+        stream=True,
+        headers=((b"content-type", b"application/json"),),
+        user=user_id,
+    )
+    request.journal.add("receive", surface="responses", model=model)
+    return request
+
+
+async def say(road: Road, request: Request, tell: Tell) -> Hearing:
+    """Send it to a worker, and tell every part of the answer as it comes. Raises HttpError."""
+    hearing = Hearing()
+    try:
+        reply = await road(request)
+        if reply.status != 200 or reply.chunks is None or not _is_stream(reply):
+            body = await _whole(reply)
+            if reply.status != 200:
+                raise told_error(reply.status, _json(body))
+            for part in hearing.chunk(body) if _is_stream(reply) else hearing.whole(body):
+                await tell(part)
+            return hearing
+        async for chunk in reply.chunks:
+            for part in hearing.chunk(chunk):
+                await tell(part)
+        return hearing
+    finally:
+        for chunks in request.opened:
+            await chunks.aclose()
+
+
+def _is_stream(reply: Reply) -> bool:
+    return dict(reply.headers).get(b"content-type", b"").startswith(b"text/event-stream")
+
+
+async def _whole(reply: Reply) -> bytes:
+    """What was blocked, was kept from before, or comes from a worker that does not stream."""
+    return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
