@@ -20,6 +20,8 @@ _OPERATIONS = 32
 """Of one plugin, that models are told of."""
 _DEEPEST = 8
 """References within references."""
+_NESTED = 100
+"""Collections within collections of a YAML document."""
 _WORDS = 2000
 """Characters of a description."""
 _NOT_HEADERS = {"accept", "authorization", "content-length", "content-type", "cookie", "host"}
@@ -68,21 +70,28 @@ def read_document(text: str) -> dict[str, Any]:
         document = json.loads(text)
     except (ValueError, RecursionError):
         try:
-            document = yaml.load(text, Loader=_Loader)
-        except (yaml.YAMLError, RecursionError, ValueError):
-            raise PluginFailed("the document is neither JSON nor YAML") from None
+            document = _yaml(text)
+        except (yaml.YAMLError, RecursionError, ValueError, TypeError):
+            raise PluginFailed("the document is neither JSON nor YAML that can be read") from None
     if not isinstance(document, dict):
         raise PluginFailed("the document is no object")
     return document
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Without aliases: few bytes could stand for gigabytes."""
+def _yaml(text: str) -> Any:
+    """As JSON has it: dates are text. Raises YAMLError, ValueError: it holds more than it shows, or is deep.
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
+    With aliases few bytes could stand for gigabytes, and libyaml knows no bounds to its depth.
+    """
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases are not read")
+        if isinstance(event, yaml.CollectionStartEvent | yaml.CollectionEndEvent):
+            depth += 1 if isinstance(event, yaml.CollectionStartEvent) else -1
+        if depth > _NESTED:
+            raise ValueError("too deep")
+    return json.loads(json.dumps(yaml.load(text, Loader=loader), default=str, skipkeys=True))
 
 
 def plugin_config(manifest: dict[str, Any]) -> dict[str, Any]:
