@@ -3,62 +3,140 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
-from starlette.responses import StreamingResponse
+from starlette.responses import Response
 
 from radixway.chat import events
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import Entry, without_restarts
+from radixway.web import Receive, Scope, Send
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _PENDING_S = 1.0
 """Between two words on where it stands in its queue."""
+_MOST = 4096
+"""Events that are read ahead for a client that is slow to take them."""
 
 
-def event_stream(
-    room: ChatRoom, message: Message, entries: AsyncIterator[Entry], *, restarts: bool = True
-) -> StreamingResponse:
+class EventStream(Response):
     """Every entry, and until the first one where the answer stands in its queue.
 
-    `restarts`: the client knows the event of answers that begin anew.
+    Whatever is there at one time is one write: answers come in batches, and writes are what they cost.
     """
-    if not restarts:
-        entries = without_restarts(entries, events.restarted())
-    return StreamingResponse(_lines(room, message, entries), media_type="text/event-stream", headers=_HEADERS)
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, room: ChatRoom, message: Message, entries: AsyncIterator[Entry], *, restarts: bool = True
+    ) -> None:
+        """`restarts`: the client knows the event of answers that begin anew."""
+        self.status_code = 200
+        self.background = None
+        self.init_headers(_HEADERS)
+        self._entries = entries if restarts else without_restarts(entries, events.restarted())
+        self._signs = _Signs(room, message)
+        self._heard: list[bytes] = []
+        self._news = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, to its end or till the client leaves."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        hearing, leaving = asyncio.create_task(self._hear()), asyncio.create_task(_left(receive))
+        for task in (hearing, leaving):
+            task.add_done_callback(lambda _: self._news.set())
+        try:
+            await self._tell(send, hearing, leaving)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in (hearing, leaving):
+                task.cancel()
+            await asyncio.gather(hearing, leaving, return_exceptions=True)
+            closing = getattr(self._entries, "aclose", None)
+            if closing is not None:
+                await closing()
+
+    async def _hear(self) -> None:
+        async for entry in self._entries:
+            self._heard.append(b"id: %d\r\ndata: %b\r\n\r\n" % (entry.position, entry.event))
+            self._news.set()
+            if len(self._heard) >= _MOST:
+                self._taken.clear()
+                await self._taken.wait()
+
+    async def _tell(self, send: Send, hearing: asyncio.Task[None], leaving: asyncio.Task[None]) -> None:
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(0)  # what there is already is heard in this turn
+        while not leaving.done():
+            self._news.clear()
+            lines = b""
+            if self._heard:
+                lines, self._heard = b"".join(self._heard), []
+                self._taken.set()
+                self._signs.heard(now())
+            elif hearing.done():
+                hearing.result()
+                await send({"type": "http.response.body", "body": b""})
+                return
+            elif now() >= self._signs.due_at:
+                lines = await self._signs.next(now())
+            if lines:
+                await send({"type": "http.response.body", "body": lines, "more_body": True})
+            if not self._heard and not hearing.done():
+                self._ring_at(self._signs.due_at)
+                await self._news.wait()
+
+    def _ring_at(self, at: float) -> None:
+        """Or at an earlier time that was set before; then it is looked again."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._news.set()
 
 
-async def _lines(
-    room: ChatRoom, message: Message, entries: AsyncIterator[Entry]
-) -> AsyncGenerator[bytes, None]:
-    queue = None if message.state.is_final else await room.jobs.queue_of(message.id)
-    coming = asyncio.ensure_future(anext(entries, None))
-    silent_s, said = 0.0, False
-    try:
-        while True:
-            wait_s = room.config.ping_s if said else _PENDING_S
-            done, _ = await asyncio.wait([coming], timeout=wait_s if said or silent_s else 0)
-            if done:
-                entry = coming.result()
-                if entry is None:
-                    return
-                said, silent_s = True, 0.0
-                yield b"id: %d\r\ndata: %b\r\n\r\n" % (entry.position, entry.event)
-                coming = asyncio.ensure_future(anext(entries, None))
-                continue
-            silent_s += wait_s
-            stands = None
-            if queue is not None and not said:
-                stands = await room.standings.waiting(message.id, queue, message.created_at)
+class _Signs:
+    """Of life, for one listener: where the answer stands, as long as it has not begun, and pings."""
+
+    def __init__(self, room: ChatRoom, message: Message) -> None:
+        self.due_at = 0.0
+        """When to ask for the next one."""
+        self._room = room
+        self._message = message
+        self._queue: str | None = None
+        self._silent_since: float | None = None
+        self._begun = message.state.is_final
+
+    def heard(self, now: float) -> None:
+        """The answer itself was heard."""
+        self._begun = True
+        self._silent_since = now
+        self.due_at = now + self._room.config.ping_s
+
+    async def next(self, now: float) -> bytes:
+        """What is to be said now; nothing, where something was said lately and it stands nowhere."""
+        if self._silent_since is None:  # the first time: one that has begun is rarely silent
+            self._silent_since = now
+            self._queue = None if self._begun else await self._room.jobs.queue_of(self._message.id)
+        self.due_at = now + (self._room.config.ping_s if self._begun else _PENDING_S)
+        if self._queue is not None and not self._begun:
+            stands = await self._room.standings.waiting(
+                self._message.id, self._queue, self._message.created_at
+            )
             if stands is not None:
-                yield b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
-            elif silent_s >= room.config.ping_s:
-                silent_s = wait_s
-                yield b": ping\r\n\r\n"
-    finally:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
-        closing = getattr(entries, "aclose", None)
-        if closing is not None:
-            await closing()
+                self._silent_since = now
+                return b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
+        if now - self._silent_since < self._room.config.ping_s:
+            return b""
+        self._silent_since = now
+        return b": ping\r\n\r\n"
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

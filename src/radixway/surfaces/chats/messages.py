@@ -13,7 +13,7 @@ from radixway.chat.room import ChatRoom
 from radixway.chat.shapes import message_read
 from radixway.config.chat_safety import Level
 from radixway.surfaces.chats.bodies import Body
-from radixway.surfaces.chats.events import event_stream
+from radixway.surfaces.chats.events import EventStream
 from radixway.surfaces.chats.who import Who
 
 _MOST = 2**64 - 2
@@ -190,7 +190,7 @@ async def _stream(room: ChatRoom, message: Message, after: int = 0, *, restarts:
     entries = await room.answers.listen(message, after)
     if entries is None:
         return Response(status_code=204)
-    return event_stream(room, message, entries, restarts=restarts)
+    return EventStream(room, message, entries, restarts=restarts)
 
 
 def position(last_event_id: str | None) -> int:

@@ -9,7 +9,7 @@ from radixway.chat import records
 from radixway.chat.records import Role
 from radixway.chat.room import ChatRoom
 from radixway.chat.turns import Wish
-from radixway.surfaces.chats.events import event_stream
+from radixway.surfaces.chats.events import EventStream
 from radixway.surfaces.chats.messages import position
 from radixway.surfaces.chats.v1.bodies import Asking, EditedMessage, NewMessage
 from radixway.surfaces.chats.v1.chats import Id
@@ -46,7 +46,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             entries = await room.answers.listen(answer)
             if entries is None:
                 raise HTTPException(409, "This answer ended too long ago to be streamed; read the message")
-            stream = event_stream(room, answer, entries)
+            stream = EventStream(room, answer, entries)
             stream.headers["x-message-id"] = answer.id
             return stream
         if body.reply == "whole":
@@ -92,7 +92,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         if answer.role is not Role.ASSISTANT:
             raise HTTPException(400, "Only answers can be streamed")
         entries = await room.answers.listen(answer, position(last_event_id))
-        return Response(status_code=204) if entries is None else event_stream(room, answer, entries)
+        return Response(status_code=204) if entries is None else EventStream(room, answer, entries)
 
     @router.post("/{message_id}/stop")
     async def stop(chat_id: Id, message_id: Id, user: User) -> Message:
