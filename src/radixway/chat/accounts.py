@@ -11,9 +11,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
-from radixway.chat.records import User
-from radixway.chat.schema import budgets, chats, deliveries, refresh_tokens, users, webhooks
+from radixway.chat.records import User, UserRole
+from radixway.chat.schema import (
+    api_keys,
+    budgets,
+    chats,
+    deliveries,
+    refresh_tokens,
+    users,
+    webhooks,
+)
 from radixway.chat.webhooks import Event, Outbox
+
+HOUSE = "house"
+"""The provider of users whom whoever runs the server makes."""
 
 
 class Accounts:
@@ -69,8 +80,24 @@ class Accounts:
             )
             return User(**row.one()._mapping)
 
+    async def all(self, *, tenant: str | None = None, limit: int = 1000) -> list[User]:
+        """Those that were not deleted, the newest first. `tenant`: only this one's."""
+        wanted = select(users).where(users.c.deleted.is_(False))
+        if tenant is not None:
+            wanted = wanted.where(users.c.tenant == tenant)
+        async with self._database.read() as read:
+            rows = await read.execute(wanted.order_by(users.c.created_at.desc(), users.c.id).limit(limit))
+            return [User(**row._mapping) for row in rows]
+
+    async def give_role(self, user_id: str, role: UserRole) -> None:
+        """What they may do from their next call on. Raises NotFound."""
+        known = users.c.id == user_id, users.c.deleted.is_(False)
+        async with self._database.write() as write:
+            if (await write.execute(update(users).where(*known).values(role=role))).rowcount == 0:
+                raise NotFound("User not found")
+
     async def delete(self, user_id: str, *, with_chats: bool = False) -> None:
-        """They are nobody any more: name and tokens go; chats stay without an owner's name, or go too.
+        """They are nobody any more: name, tokens and keys go; chats stay without an owner's name, or go too.
 
         Raises NotFound.
         """
@@ -83,10 +110,9 @@ class Accounts:
             known = users.c.id == user_id, users.c.deleted.is_(False)
             if (await write.execute(update(users).where(*known).values(**gone))).rowcount == 0:
                 raise NotFound("User not found")
-            await write.execute(delete(refresh_tokens).where(refresh_tokens.c.user_id == user_id))
             if with_chats:
                 await write.execute(delete(chats).where(chats.c.user_id == user_id))
-            for table in (budgets, deliveries, webhooks):
+            for table in (refresh_tokens, api_keys, budgets, deliveries, webhooks):
                 await write.execute(delete(table).where(table.c.user_id == user_id))
             await self._outbox.put(write, user_id, Event("user.deleted", ""))
 

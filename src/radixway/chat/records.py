@@ -34,6 +34,14 @@ class MessageState(StrEnum):
         return self not in (MessageState.PENDING, MessageState.IN_PROGRESS)
 
 
+class UserRole(StrEnum):
+    """What somebody may do."""
+
+    USER = "user"
+    ADMIN = "admin"
+    """Also what the root token allows."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Whoever chats."""

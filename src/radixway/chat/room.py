@@ -18,6 +18,7 @@ from radixway.chat.database import Database
 from radixway.chat.ends import Ends
 from radixway.chat.feedback import Feedback
 from radixway.chat.jobs import Jobs
+from radixway.chat.keys import Keys
 from radixway.chat.messages import Limits, Messages
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
@@ -65,14 +66,8 @@ class ChatRoom:
         Raises ConfigError.
         """
         self.config = config
-        given = config.database
-        home.mkdir(parents=True, exist_ok=True)
-        try:
-            url = f"sqlite:///{home / 'chats.db'}" if given is None else given.get_secret_value()
-            self.database = Database(url)
-        except ValueError as error:
-            raise ConfigError(f"chat.database: {error}") from None
-        self.secrets = _secrets(home / "chat-secrets.json")
+        self.database = database_of(config, home)
+        self.secrets = secrets_of(home)
         self.clock = clock
         self.hooks = HookRoom(config.webhooks, self.database, self.secrets, clock)
         limits = config.limits
@@ -101,6 +96,7 @@ class ChatRoom:
         self.chats = Chats(self.database, clock, self.hooks.outbox)
         self.feedback = Feedback(self.database, clock)
         self.workers = Workers(self.database, clock)
+        self.keys = Keys(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
         self.jobs = Jobs(
             self.database,
@@ -184,7 +180,19 @@ class ChatRoom:
             await self.database.aclose()
 
 
-def _secrets(path: Path) -> Secrets:
+def database_of(config: ChatSection, home: Path) -> Database:
+    """The configured one, or a file in `home`. Raises ConfigError."""
+    home.mkdir(parents=True, exist_ok=True)
+    given = config.database
+    try:
+        return Database(f"sqlite:///{home / 'chats.db'}" if given is None else given.get_secret_value())
+    except ValueError as error:
+        raise ConfigError(f"chat.database: {error}") from None
+
+
+def secrets_of(home: Path) -> Secrets:
+    """Those in `home`, made now where there are none. Raises ConfigError."""
+    path = home / "chat-secrets.json"
     try:
         found, made = read_or_make(path)
     except (OSError, ValueError) as error:

@@ -180,6 +180,30 @@ refresh_tokens = Table(
     Index("ix_refresh_tokens_of_family", "family"),
 )
 
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("key_hash", Text, nullable=False, unique=True),
+    Column("shown", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE")),
+    Column("client", Text),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("used_at", Double),
+    Index("ix_api_keys_of_user", "user_id"),
+)
+
+used_logins = Table(
+    "used_logins",
+    metadata,
+    Column("state_hash", Text, primary_key=True),
+    Column("expires_at", Double, nullable=False),
+)
+
 reports = Table(
     "reports",
     metadata,

@@ -10,6 +10,7 @@ import typer
 from radixway import __version__
 from radixway.cli.asking import ask
 from radixway.cli.auditing import audit_app
+from radixway.cli.chatting import chat_app
 from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.erasing import erase
@@ -44,6 +45,7 @@ app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
 app.add_typer(audit_app, name="audit")
+app.add_typer(chat_app, name="chat")
 rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 

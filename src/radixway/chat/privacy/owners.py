@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Table, select
 
 from radixway.chat.schema import (
+    api_keys,
     budgets,
     chat_tags,
     chats,
@@ -28,6 +29,7 @@ from radixway.chat.schema import (
     shares,
     title_jobs,
     unscrubbed,
+    used_logins,
     users,
     webhooks,
     worker_sessions,
@@ -48,6 +50,7 @@ OWNERS: dict[Table, By] = {
     rates: By(rates.c.user_id),
     budgets: By(budgets.c.user_id),
     refresh_tokens: By(refresh_tokens.c.user_id),
+    api_keys: By(api_keys.c.user_id),
     webhooks: By(webhooks.c.user_id),
     deliveries: By(deliveries.c.user_id),
     chats: By(chats.c.user_id),
@@ -64,7 +67,7 @@ OWNERS: dict[Table, By] = {
 }
 """Whatever leads to a table, or refers to it, stands below it."""
 
-NOBODYS = frozenset({workers, worker_sessions, unscrubbed})
+NOBODYS = frozenset({workers, worker_sessions, unscrubbed, used_logins})
 """Tables that hold nothing of users."""
 
 OF_SEARCH = frozenset({"search_rows", "message_search"})

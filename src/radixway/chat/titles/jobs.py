@@ -28,6 +28,11 @@ class TitleJob:
     message_id: str
     attempts: int
     attempt_id: str
+    user_id: str
+    """Whose chat it is."""
+
+
+_OWN = ("chat_id", "message_id", "attempts", "attempt_id")
 
 
 class Titles:
@@ -64,11 +69,12 @@ class Titles:
             .limit(1)
             .with_for_update(skip_locked=True)
         )
+        owner = select(chats.c.user_id).where(chats.c.id == title_jobs.c.chat_id).scalar_subquery()
         take = (
             update(title_jobs)
             .where(title_jobs.c.chat_id == first.scalar_subquery(), title_jobs.c.available_at <= now)
             .values(attempts=title_jobs.c.attempts + 1, attempt_id=new_id(), available_at=now + _LEASE_S)
-            .returning(*(title_jobs.c[name] for name in TitleJob.__slots__))
+            .returning(*(title_jobs.c[name] for name in _OWN), owner.label("user_id"))
         )
         async with self._database.write() as write:
             row = (await write.execute(take)).first()

@@ -120,6 +120,7 @@ class Titler:
             model=model,
             headers=((b"content-type", b"application/json"),),
             priority=self._priority,
+            user=job.user_id,
         )
         request.journal.add("receive", surface="chats", model=model, title_of=job.chat_id)
         try:

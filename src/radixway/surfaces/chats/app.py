@@ -19,12 +19,14 @@ from radixway.surfaces.chats.privacy import privacy_routes
 from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
+from radixway.tenants import KeyRing
 
 
-def chat_app(room: ChatRoom, erasure: Erasure | None = None) -> FastAPI:
+def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | None = None) -> FastAPI:
     """The application. It lives as long as the room runs.
 
-    `erasure`: forgets a user in all rooms of the gateway; None: this one is all there is.
+    `erasure`: forgets a user in all rooms of the gateway; None: this one is all there is. `ring`: keys of the
+    section `tenants`.
     """
     app = FastAPI(
         title="Radixway: chats",
@@ -34,7 +36,7 @@ def chat_app(room: ChatRoom, erasure: Erasure | None = None) -> FastAPI:
         dependencies=[Depends(readable_address)],
     )
     add_error_handlers(app)
-    who = Who(room)
+    who = Who(room, ring)
     for router in (
         auth_routes(room, who),
         chat_routes(room, who),

@@ -52,7 +52,7 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:
         """The user whom a trusted server speaks for, somebody new where there is none."""
-        user = await who.enrolled(who.trusted(request))
+        user = await who.enrolled(request)
         return {
             "id": user.id,
             "provider": user.provider,

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from radixway.chat.metrics import AnswerMetrics
 from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
+from radixway.pipeline import Reply, Request
 from radixway.routing import Registry
 from radixway.surfaces.chats.responses.paths import ROOTS, cannot_be_opened, is_for_responses
 from radixway.surfaces.chats.screening import Screening
@@ -151,11 +152,19 @@ class Chats:
         from radixway.chat.room import ChatRoom
         from radixway.surfaces.chats.app import chat_app
         from radixway.surfaces.chats.responses.opening import with_responses
+        from radixway.surfaces.chats.tenancy import as_its_tenant
+
+        tenants = self._tenants
+
+        async def road(request: Request) -> Reply:
+            return await as_its_tenant(
+                request, room.accounts, None if tenants is None else tenants.tenancies, self._road
+            )
 
         room = ChatRoom(
             self._config,
             radixway_home(),
-            self._road,
+            road,
             self._registry.models,
             least_priority=self._least_priority,
             screen=None if self._screening is None else self._screening.screen,
@@ -165,11 +174,9 @@ class Chats:
         if self._metrics is not None:
             room.ends.told.append(self._metrics.ended)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
-        keys = None if self._tenants is None else self._tenants.ring
-        app = chat_app(room, self._erasure)
-        return await self._open.enter_async_context(
-            with_responses(app, room, self._road, self._registry, keys_are_needed=bool(keys))
-        )
+        ring = None if tenants is None else tenants.ring
+        app = chat_app(room, self._erasure, ring)
+        return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))
 
     def _look(self, _: object) -> None:
         if self.room is not None:

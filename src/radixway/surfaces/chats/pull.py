@@ -70,7 +70,7 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
         if headers.get("x-protocol-version") != "1":
             await _refuse(link, to_worker(new_id(), "upgrade_protocol"), _WRONG_VERSION)
             return
-        worker = await _known(room, headers.get("x-api-key"))
+        worker = await who.worker(headers.get("x-api-key"))
         if worker is None:
             await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
             return
@@ -84,17 +84,13 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
         if query.get("protocol_version") != "v2":
             await _refuse(link, _unregistered("upgrade_protocol"), _WRONG_VERSION)
             return
-        worker = await _known(room, query.get("api_key"))
+        worker = await who.worker(query.get("api_key"))
         if worker is None:
             await _refuse(link, _unregistered("wrong_api_key"), _WRONG_KEY)
             return
         await _serve(room, link, OVERVIEW, worker)
 
     return router
-
-
-async def _known(room: ChatRoom, key: str | None) -> Worker | None:
-    return await room.workers.find_by_key(key) if key else None
 
 
 async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker) -> None:

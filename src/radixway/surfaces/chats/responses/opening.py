@@ -15,15 +15,19 @@ from radixway.surfaces.chats.responses.owners import Owners
 from radixway.surfaces.chats.responses.paths import is_for_responses
 from radixway.surfaces.chats.responses.room import ResponseRoom
 from radixway.surfaces.chats.who import Who
+from radixway.tenants import KeyRing
 
 
 @asynccontextmanager
 async def with_responses(
-    chats: ASGIApp, room: ChatRoom, road: Road, registry: Registry, *, keys_are_needed: bool
+    chats: ASGIApp, room: ChatRoom, road: Road, registry: Registry, ring: KeyRing | None
 ) -> AsyncIterator[ASGIApp]:
-    """The application of chats, with responses beside it. They are answered while this holds."""
+    """The application of chats, with responses beside it. They are answered while this holds.
+
+    `ring`: keys of the section `tenants`.
+    """
     responses = ResponseRoom(room, road, registry)
-    app = responses_app(responses, Owners(room, Who(room), keys_are_needed=keys_are_needed))
+    app = responses_app(responses, Owners(room, Who(room, ring), keys_are_needed=bool(ring)))
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["type"] == "http" and is_for_responses(scope["path"])

@@ -9,6 +9,7 @@ from fastapi import HTTPException, Request
 
 from radixway.chat.credentials import BadToken
 from radixway.chat.errors import NotFound
+from radixway.chat.keys import PREFIX
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import Unauthorized
@@ -18,8 +19,6 @@ _LOCAL = "local"
 """The provider of the one user of a gateway without keys."""
 _PROGRAMS = frozenset({_LOCAL, "tenant"})
 """Providers of users who are no single persons: limits of persons are none of theirs."""
-_OURS = ("rwk-",)
-"""How chats' own keys begin; their tokens have four dots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class Owners:
 
 
 def _is_ours(request: Request) -> bool:
-    """Whether it brings what chats gave out, right or wrong."""
+    """Whether it brings what chats gave out, right or wrong: a key, or a token, which has four dots."""
     if "trustedclient" in request.headers:
         return True
     given = request.headers.get("authorization", "").partition(" ")[2] or request.headers.get("x-api-key", "")
-    return given.count(".") == 4 or given.startswith(_OURS)
+    return given.count(".") == 4 or given.startswith(PREFIX)

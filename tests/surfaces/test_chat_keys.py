@@ -1,0 +1,146 @@
+"""Keys at the chats' door: users', tenants', workers', trusted servers'."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chat_user import ChatUser
+from hand_driven_worker import worker_info
+from radixway.chat.keys import KeyScope
+from radixway.chat.room import ChatRoom
+from running_gateway import RunningGateway, running_gateway
+from scripted_worker import Exchange, ScriptedWorker, scripted_worker
+
+TENANTS = {
+    "acme": {
+        "keys": [
+            {"key": "acme-eve", "user": "eve"},
+            {"key": "acme-adam", "user": "adam"},
+            {"key": "acme-trusted", "scopes": ["trusted"]},
+            {"key": "acme-admin", "scopes": ["admin"]},
+            {"key": "acme-worker", "scopes": ["worker"]},
+        ]
+    },
+    "umbrella": {"keys": [{"key": "umbrella-eve", "user": "eve"}], "models": ["other-*"]},
+}
+
+
+async def answer(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    event = {"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+    await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n")
+    await exchange.end_stream()
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[ScriptedWorker]:
+    async with scripted_worker(answer) as worker:
+        yield worker
+
+
+@pytest.fixture
+async def gateway(
+    worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RunningGateway]:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    chat = {"database": f"sqlite:///{tmp_path / 'chats.db'}", "workers": {"ping_s": 0.05}}
+    async with running_gateway(worker.url, chat=chat, tenants=TENANTS) as gateway:
+        yield gateway
+
+
+def room(gateway: RunningGateway) -> ChatRoom:
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
+    return gateway.gateway.chats.room
+
+
+async def test_a_tenants_key_chats_as_the_user_it_names(gateway: RunningGateway) -> None:
+    eve = ChatUser(gateway, "acme-eve")
+    asked = await eve.asked()
+    assert (await eve.heard(asked))[-1]["message"]["content"] == "Hi."
+    by_header = {"X-API-Key": "acme-eve"}
+    _, listed = await gateway.get("/chats", headers=by_header)
+    assert [chat["id"] for chat in listed["chats"]] == [asked["chat_id"]]
+    for key in ("acme-adam", "umbrella-eve", "acme-trusted"):
+        assert (await ChatUser(gateway, key).call("GET", "/chats"))[1]["chats"] == [], key
+
+
+async def test_a_tenants_users_are_answered_by_its_models_alone(gateway: RunningGateway) -> None:
+    asked = await ChatUser(gateway, "umbrella-eve").asked()
+    end = (await ChatUser(gateway, "umbrella-eve").heard(asked))[-1]
+    assert end["event_type"] == "error" and "m" in end["error"]
+
+
+async def test_a_key_of_another_purpose_is_not_for_chatting(gateway: RunningGateway) -> None:
+    keys = room(gateway).keys
+    texts = [
+        (await keys.create("k", scope))[1] for scope in (KeyScope.WORKER, KeyScope.TRUSTED, KeyScope.ADMIN)
+    ]
+    for key in ("acme-worker", *texts):
+        assert (await ChatUser(gateway, key).call("GET", "/chats"))[0] == 403, key
+    assert (await ChatUser(gateway, "acme-admin").call("GET", "/admin/workers"))[0] == 200
+    for key in ("acme-eve", "acme-trusted", "acme-worker"):
+        assert (await ChatUser(gateway, key).call("GET", "/admin/workers"))[0] == 403, key
+
+
+async def test_a_worker_comes_with_a_key_for_workers_alone(gateway: RunningGateway) -> None:
+    keys = room(gateway).keys
+    made, text = await keys.create("gpu-7", KeyScope.WORKER)
+    for key in (text, "acme-worker"):
+        async with _connect(gateway, key) as socket:
+            await socket.send_json(worker_info())
+            assert (await socket.receive_json())["request_type"] == "ping"
+    _, wrong = await keys.create("k", KeyScope.ADMIN)
+    await keys.revoke(made.id)
+    for key in (text, wrong, "acme-eve", "rxw_nothing"):
+        async with _connect(gateway, key) as socket:
+            assert (await socket.receive_json())["request_type"] == "wrong_api_key", key
+
+
+def _connect(gateway: RunningGateway, key: str) -> Any:
+    headers = {"X-Protocol-Version": "1", "X-API-Key": key}
+    return gateway.client.ws_connect(f"{gateway.url}/workers/work", headers=headers)
+
+
+def _client(api_key: str, client: str = "website") -> dict[str, str]:
+    who = {"api_key": api_key, "client": client, "user_id": "1", "provider_account_id": "1"}
+    return {"TrustedClient": base64.b64encode(json.dumps(who | {"username": "U"}).encode()).decode()}
+
+
+async def test_trusted_servers_of_tenants_have_users_of_their_own_even_by_the_same_names(
+    gateway: RunningGateway,
+) -> None:
+    _, text = await room(gateway).keys.create("website", KeyScope.TRUSTED, client="website")
+    ids = set()
+    for key in (text, "acme-trusted"):
+        status, user, _ = await gateway.post("/auth/trusted", None, headers=_client(key))
+        assert status == 200
+        assert await gateway.get("/auth/check", headers=_client(key)) == (200, user["id"])
+        ids.add(user["id"])
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize("client", ["forum", "debug", "google", "tenant", "local", "https://idp.example"])
+async def test_a_trusted_server_is_no_other_provider(gateway: RunningGateway, client: str) -> None:
+    _, bound = await room(gateway).keys.create("website", KeyScope.TRUSTED, client="website")
+    keys = [bound] if client == "forum" else [bound, "acme-trusted"]
+    for key in keys:
+        assert (await gateway.post("/auth/trusted", None, headers=_client(key, client)))[0] == 401
+
+
+async def test_who_was_deleted_is_out_at_once_by_every_way_in(gateway: RunningGateway) -> None:
+    home = room(gateway)
+    user = await home.accounts.enroll("default", "local", "eve", "Eve", new_id="eve")
+    pair = await home.credentials.login(user.id)
+    _, key = await home.keys.create("laptop", KeyScope.USER, user_id=user.id)
+    ways = [ChatUser(gateway, pair.access), ChatUser(gateway, key)]
+    assert [(await way.call("GET", "/chats"))[0] for way in ways] == [200, 200]
+    root = ChatUser(gateway, home.secrets.root_token)
+    assert (await root.call("DELETE", f"/admin/users/{user.id}"))[0] == 200
+    assert [(await way.call("GET", "/chats"))[0] for way in ways] == [401, 401]
+    assert (await gateway.get("/auth/refresh", headers={"Refresh": pair.refresh}))[0] == 401

@@ -1,0 +1,70 @@
+"""`radixway chat`: users, keys and the root token, in the database itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from radixway.cli import app
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "250")
+    return tmp_path
+
+
+def radixway(*args: str) -> Result:
+    return CliRunner().invoke(app, ["chat", *args])
+
+
+def made(*args: str) -> str:
+    told = radixway(*args)
+    assert told.exit_code == 0, told.output
+    return told.stdout.strip()
+
+
+def test_the_root_token_is_made_once(home: Path) -> None:
+    token = made("root-token")
+    assert token == made("root-token") == json.loads((home / "chat-secrets.json").read_text())["root_token"]
+    assert len(token) >= 40 and (home / "chat-secrets.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_user_and_their_keys_from_the_first_to_the_last() -> None:
+    user = made("users", "create", "eve")
+    assert made("users", "create", "eve") == user
+    made("users", "role", user, "admin")
+    listed = made("users", "list")
+    assert user in listed and "admin" in listed
+    key = made("keys", "create", "laptop", "--scope", "user", "--user", user, "--expires-in", "90d")
+    assert key.startswith("rxw_") and len(key) > 40
+    shown = made("keys", "list")
+    assert key not in shown and key[:10] in shown
+    key_id = shown.splitlines()[1].split()[0]
+    other = made("keys", "rotate", key_id, "--overlap", "1h")
+    assert other.startswith("rxw_") and other != key
+    made("keys", "revoke", key_id)
+    assert key[:10] not in made("keys", "list") and other[:10] in made("keys", "list")
+    made("users", "delete", user)
+    assert other[:10] not in made("keys", "list") and user not in made("users", "list")
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("keys", "create", "k", "--scope", "user"), "needs a user"),
+        (("keys", "create", "k", "--scope", "worker", "--expires-in", "soon"), "--expires-in"),
+        (("keys", "revoke", "nothing"), "Key not found"),
+        (("keys", "create", "k", "--scope", "user", "--user", "nobody"), "User not found"),
+        (("users", "role", "nobody", "admin"), "User not found"),
+    ],
+)
+def test_what_cannot_be_ends_in_words(args: tuple[str, ...], why: str) -> None:
+    told = radixway(*args)
+    assert told.exit_code == 2 and why in told.output
