@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import Connection, Table, inspect, select, text
 
 from chat_house import House
 from planted_rows import everything, plant, word
-from radixway.chat import events
+from radixway.chat import events, migrations
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
@@ -21,6 +23,7 @@ from radixway.chat.privacy.owners import NOBODYS, OF_SEARCH, OWNERS
 from radixway.chat.schema import metadata, unscrubbed, users
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.wake import LocalWake
+from radixway.chat.webhooks import Fixed, Outbox
 from radixway.pipeline import CannotErase
 
 ALICE = "龘靐齉"
@@ -219,3 +222,39 @@ async def test_what_is_told_has_every_row_of_tables_longer_than_a_page(database:
     lines = b"".join([part async for part in await Export(database, lambda: 0.0).of("user-1")])
     tags = [json.loads(line)["row"]["tag"] for line in lines.splitlines() if b'"chat_tags"' in line]
     assert tags == [f"tag {tag:03}" for tag in range(250)]
+
+
+async def test_configured_addresses_are_told_of_a_user_who_goes_and_of_nothing_that_was_said(
+    database: Database,
+) -> None:
+    house = House(database)
+    await plant(database, "alice")
+    outbox = Outbox(database, house.clock, [Fixed("ours", "https://example.com", b"secret", frozenset())])
+    answers = Answers(house.messages, house.jobs, MemoryLog(), LocalWake(), house.clock)
+    forgetting = Forgetting(database, answers, Scrubber(database), house.clock, outbox)
+    await forgetting.forget(TENANT.format("alice"), "alice")
+    (delivery,) = await outbox.claim(10)
+    told = json.loads(delivery.payload)
+    assert (told["type"], told["data"]) == ("user.deleted", {"user_id": "alice"})
+
+
+def _upgrade_to(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+async def test_a_database_of_before_is_brought_up_to_date_with_what_is_in_it(database_url: str) -> None:
+    before = Database(database_url)
+    async with before.write() as write:
+        await write.run_sync(_upgrade_to, "0009")
+        for statement in (
+            "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
+            " VALUES ('eve', 'default', 'local', 'eve', 'Eve', 0)",
+            "INSERT INTO chats (id, user_id, created_at, modified_at) VALUES ('c', 'eve', 0, 0)",
+        ):
+            await write.execute(text(statement))
+    await migrate(before)
+    assert await forgetting_of(House(before)).forget("default", "eve") == 2
+    await before.aclose()

@@ -10,7 +10,8 @@ from radixway.config import Config
 from radixway.config.semantic import SemanticSection
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-SHOWN = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])
+EXAMPLE = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+SHOWN = yaml.safe_load(EXAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,18 @@ def test_a_section_is_shown_with_its_defaults(section):
     assert SHOWN[section].keys() == defaults.keys()
     given = Config.model_validate({section: SHOWN[section]}).model_dump(mode="json")[section]
     assert given == defaults
+
+
+def test_no_key_is_shown_twice():
+    def check(node):
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value]
+            assert len(keys) == len(set(keys)), f"line {node.start_mark.line + 1} of the example: {keys}"
+        for child in node.value if isinstance(node.value, list) else ():
+            for each in child if isinstance(child, tuple) else (child,):
+                check(each)
+
+    check(yaml.compose(EXAMPLE))
 
 
 PUBLISHED = {"bert_model", "semantic_cache", "prompt_guard", "classifier", "api"}

@@ -15,8 +15,6 @@ from prometheus_client import Counter, Histogram
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
-    from sqlalchemy.ext.asyncio import AsyncConnection
-
     from radixway.chat.ends import EndedAnswer
 
 log = logging.getLogger(__name__)
@@ -76,8 +74,8 @@ class AnswerMetrics:
             lambda: self._bounded(self.depths.items()),
         )
 
-    async def ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
-        """See `Ends`."""
+    def ended(self, answer: EndedAnswer) -> None:
+        """It has, and that is written."""
         model = self._label(answer.model or OTHER)
         self._requests.labels(model, answer.state.value).inc()
         took_s = max(answer.work_end_at - answer.created_at, 0.0)

@@ -7,7 +7,10 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.accounts import Accounts
 from radixway.chat.answers import Answers
@@ -15,11 +18,12 @@ from radixway.chat.budgets import Budget, Spending
 from radixway.chat.chats import Chats
 from radixway.chat.credentials import Credentials
 from radixway.chat.database import Database
-from radixway.chat.ends import Ends
+from radixway.chat.ends import EndedAnswer, Ends
 from radixway.chat.feedback import Feedback
 from radixway.chat.jobs import Jobs
 from radixway.chat.keys import Keys
 from radixway.chat.messages import Limits, Messages
+from radixway.chat.metrics import AnswerMetrics
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.pace import Pace
@@ -124,7 +128,7 @@ class ChatRoom:
         self.shares = Shares(self.database, self.messages, clock)
         self.export = Export(self.database, clock)
         self._scrubber = Scrubber(self.database)
-        self.forgetting = Forgetting(self.database, self.answers, self._scrubber, clock)
+        self.forgetting = Forgetting(self.database, self.answers, self._scrubber, clock, self.hooks.outbox)
         self._served = served
         self._titler = self._titles(road, least_priority) if config.titles == "model" else None
         self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
@@ -143,6 +147,14 @@ class ChatRoom:
         return Titler(
             titles, self.messages, self.jobs, road, self._served, self.clock, model=model, priority=priority
         )
+
+    def count_ends(self, metrics: AnswerMetrics) -> None:
+        """From now on."""
+
+        async def ended(write: AsyncConnection, answer: EndedAnswer) -> None:
+            self.database.after(write, partial(metrics.ended, answer))
+
+        self.ends.told.append(ended)
 
     def look_for_workers(self) -> None:
         """Workers have come or gone: the gateway's own answer for a model as long as none comes to fetch."""

@@ -15,6 +15,7 @@ from radixway.chat.privacy.owners import OWNERS, theirs
 from radixway.chat.privacy.scrubbing import Scrubber
 from radixway.chat.records import MessageState
 from radixway.chat.schema import chats, messages, users
+from radixway.chat.webhooks import Event, Outbox
 from radixway.pipeline import CannotErase
 
 _UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
@@ -33,15 +34,21 @@ class Forgetting:
     """Of all users of a database. Belongs to one event loop."""
 
     def __init__(
-        self, database: Database, answers: Answers, scrubber: Scrubber, clock: Callable[[], float]
+        self,
+        database: Database,
+        answers: Answers,
+        scrubber: Scrubber,
+        clock: Callable[[], float],
+        outbox: Outbox | None = None,
     ) -> None:
-        """`clock`: seconds since 1970."""
+        """`clock`: seconds since 1970. `outbox`: tells those whom the configuration names, by users' ids."""
         self.also: list[Callable[[Forgotten], Awaitable[None]]] = []
         """Called when rows are gone, before files are scrubbed: forget what is kept by these ids."""
         self._database = database
         self._answers = answers
         self._scrubber = scrubber
         self._clock = clock
+        self._outbox = outbox
 
     async def forget(self, tenant: str, user: str | None = None) -> int:
         """A user by their id, or as `provider:account`; None: all of a tenant, those that left before too.
@@ -102,5 +109,8 @@ class Forgetting:
             rows = 0
             for table in reversed(OWNERS):
                 rows += (await write.execute(delete(table).where(theirs(table, user_ids)))).rowcount
+            if self._outbox is not None:
+                for user_id in user_ids:
+                    await self._outbox.put(write, user_id, Event("user.deleted", ""))
             await self._scrubber.owe(write, self._clock())
         return forgotten, rows

@@ -172,7 +172,7 @@ class Chats:
         await self._open.enter_async_context(room.running())
         self.room = room
         if self._metrics is not None:
-            room.ends.told.append(self._metrics.ended)
+            room.count_ends(self._metrics)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
         ring = None if tenants is None else tenants.ring
         app = chat_app(room, self._erasure, ring)
