@@ -143,6 +143,12 @@ class Gateway:
         publish_loads(self.metrics, self.registry)
         publish_kv_events(self.metrics, self.registry, self.kv_event_counts)
         self._answer_metrics = AnswerMetrics(self.metrics)
+        self.metrics.gauges(
+            "radixway_chat_sharing",
+            "Whether what chats hear other processes by works: 1, or 0",
+            "over",
+            lambda: [] if self.chats is None else self.chats.sharing(),
+        )
         self.router = Router(config, self.registry, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
         if self.recorder is not None:
@@ -285,6 +291,7 @@ class Gateway:
             reports["audit"] = self.audit.describe
         reports |= screening.reports()
         reports["erasure"] = erasure.describe
+        reports["chats"] = lambda: None if self.chats is None else self.chats.describe()
         self._rest.include_router(erasure_routes(erasure, self._gate.access))
         self._rest.include_router(
             admin_routes(

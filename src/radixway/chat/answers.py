@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +20,16 @@ from radixway.chat.messages import Messages, Question, WhileBusy
 from radixway.chat.records import Message, MessageState
 from radixway.chat.safety.screen import Screen
 from radixway.chat.tokens import Entry, TokenLog
-from radixway.chat.wake import Bells, Wake
+from radixway.chat.wake import EVERYTHING, Bells, Wake
 
 log = logging.getLogger(__name__)
 
 CLOCK = "clock"
 """The topic of `Wake` for times that may have changed."""
+_ANSWER = "answer:"
+"""Begins the topic for an answer that was ended, or given to another: with its message's id."""
+_ON_ITS_WAY_S = 5.0
+"""What was said before the end of an answer may be on its way from another process for as long."""
 _ANOTHERS_S = 0.1
 """How long to leave alone what is due and is being seen to by another process."""
 _ENDS = {
@@ -69,22 +74,24 @@ class Answers:
         self._bells = Bells()
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[None]] = set()
+        """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _Taking] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
-        async with self._wake.running(self._bells.ring):
+        async with self._tokens.running(), self._wake.running(self._told):
             tasks = [asyncio.create_task(work()) for work in (self._watch_clock, self._renew, self._keep)]
             try:
                 yield
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, *self._giving_back, return_exceptions=True)
+                await asyncio.gather(*tasks, *self._aside, return_exceptions=True)
                 for attempt in tuple(self._held.values()):
                     await attempt.give_up("the server is stopping")
+                await asyncio.gather(*self._aside, return_exceptions=True)
 
     async def request(
         self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
@@ -160,7 +167,9 @@ class Answers:
             job.attempts,
             "the gateway's own workers" if worker_id is None else f"worker {worker_id}",
         )
-        attempt = Attempt(job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._screen)
+        attempt = Attempt(
+            job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._tell_ended, self._screen
+        )
         self._held[job.attempt_id] = attempt  # who watches the clock looks at least once in a lease's time
         return attempt
 
@@ -189,11 +198,18 @@ class Answers:
             if attempt.job.message_id in gone:
                 attempt.lose()
         await self._tokens.forget(gone)
+        for message_id in gone:
+            await self._wake.tell(_ANSWER + message_id)
 
     async def listen(self, message: Message, after: int = 0) -> AsyncIterator[Entry] | None:
-        """What an answer says, after a position; None where it has ended and been forgotten."""
+        """What an answer says, after a position; None where it has ended and been forgotten.
+
+        Of one that ended lately, in a process that has no log of it, the words are told at once.
+        """
         if message.state.is_final and not await self._tokens.knows(message.id):
-            return None
+            if message.work_end_at is None or self._clock() - message.work_end_at >= self._tokens.kept_s:
+                return None
+            self._tell_whole(message)
         return self._tokens.listen(message.id, after)
 
     async def _watch_clock(self) -> None:
@@ -219,8 +235,8 @@ class Answers:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 await _within(bell, 1.0)
                 continue
-            for message_id in reaped.restarted:
-                await self._tokens.restart(message_id, events.restarted())
+            for message_id, attempt in reaped.restarted:
+                await self._tokens.restart(message_id, attempt)
             for ended in reaped.ended:
                 await self._end(ended.message_id, ended.state)
             for queue in await self._jobs.ready_queues():
@@ -229,20 +245,14 @@ class Answers:
                 await _within(bell, _ANOTHERS_S)
 
     async def _renew(self) -> None:
-        """Hold on to what is held; let go what was taken away."""
+        """Hold on to what is held; let go what was taken away; end what nobody is left to end."""
         while True:
             await asyncio.sleep(self._jobs.lease_s / 3)
-            held = dict(self._held)
-            if not held:
-                continue
             try:
-                still = await self._jobs.renew(held)
+                await self._let_go_lost(tuple(self._held))
+                await self._end_heard(self._tokens.awaited())
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
-                continue
-            for attempt_id, attempt in held.items():
-                if attempt_id not in still:
-                    attempt.lose()
 
     async def _keep(self) -> None:
         """Note the words so far of answers that have grown."""
@@ -260,8 +270,69 @@ class Answers:
         """Tell listeners of an answer that ended without a worker's word."""
         message = await self.messages.get(message_id)
         if message is not None:
-            await self._tokens.end(message_id, events.error(message.error or _ENDS[state], message))
+            await self._tokens.end(message_id, _last_word(message))
+        await self._wake.tell(_ANSWER + message_id)
         self._bells.ring(CLOCK)  # another may have waited for its end
+
+    async def _tell_ended(self, message_id: str) -> None:
+        """Its last word was said here; who listens in another process may hear nothing else of it."""
+        if not self._tokens.is_shared:
+            await self._wake.tell(_ANSWER + message_id)
+
+    def _told(self, topic: str) -> None:
+        if topic == EVERYTHING:
+            self._bells.ring_all()
+            self._do_aside(self._look_after(None))
+        elif topic.startswith(_ANSWER):
+            message_id = topic.removeprefix(_ANSWER)
+            if self._attempt_of(message_id) is not None or message_id in self._tokens.awaited():
+                self._do_aside(self._look_after(message_id))
+        else:
+            self._bells.ring(topic)
+
+    async def _look_after(self, message_id: str | None) -> None:
+        """Something may have become of an answer, or of any, elsewhere: see to those held and heard here."""
+        held = self._held.values() if message_id is None else [self._attempt_of(message_id)]
+        ids = [attempt.job.attempt_id for attempt in held if attempt is not None]
+        try:
+            await self._let_go_lost(ids)
+            awaited = self._tokens.awaited()
+            await self._end_heard(awaited if message_id is None else {message_id} & set(awaited))
+        except SQLAlchemyError as error:
+            log.warning("the database does not answer: %s", type(error).__name__)
+
+    async def _let_go_lost(self, attempts: Collection[str]) -> None:
+        """Renew these, and let go what is not ours any more; the words of what was cancelled are kept."""
+        held = {attempt_id: self._held[attempt_id] for attempt_id in attempts if attempt_id in self._held}
+        if not held:
+            return
+        still = await self._jobs.renew(held)
+        lost = [attempt for attempt_id, attempt in held.items() if attempt_id not in still]
+        words = {attempt.job.message_id: attempt.text for attempt in lost if attempt.text}
+        for attempt in lost:
+            attempt.lose()
+        if words:
+            await self._jobs.keep(words, MessageState.CANCELLED)
+
+    async def _end_heard(self, awaited: Collection[str]) -> None:
+        """End what is heard here of answers that have ended, or are gone: whoever did it may be no more."""
+        if not awaited:
+            return
+        found = await self.messages.among(awaited)
+        await self._tokens.forget(set(awaited) - {message.id for message in found})
+        before = self._clock() - _ON_ITS_WAY_S if self._tokens.is_shared else math.inf
+        for message in found:
+            if message.state.is_final and (message.work_end_at or 0) <= before:
+                self._tell_whole(message)
+
+    def _tell_whole(self, message: Message) -> None:
+        words = () if not message.content else (events.token(message.content),)
+        self._tokens.tell_whole(message.id, words, _last_word(message))
+
+    def _do_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
 
     def _attempt_of(self, message_id: str) -> Attempt | None:
         return next((held for held in self._held.values() if held.job.message_id == message_id), None)
@@ -271,16 +342,14 @@ class Answers:
         if waits_again:
             job = attempt.job
             log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)
-            self._bells.ring(attempt.job.queue)
+            self._do_aside(self._wake.tell(attempt.job.queue))
         self._bells.ring(CLOCK)  # its next attempt may be due, or another have waited for its end
 
     def _give_back(self, claiming: asyncio.Future[Any]) -> None:
         """Whoever claimed it does not want it any more."""
         attempt = None if claiming.cancelled() or claiming.exception() else claiming.result()
         if attempt is not None:
-            task = asyncio.ensure_future(attempt.give_up("its worker left"))
-            self._giving_back.add(task)
-            task.add_done_callback(self._giving_back.discard)
+            self._do_aside(attempt.give_up("its worker left"))
 
 
 async def _first(bells: Collection[asyncio.Event]) -> None:
@@ -298,3 +367,10 @@ async def _within(bell: asyncio.Event, seconds: float) -> None:
             await bell.wait()
     except TimeoutError:
         pass
+
+
+def _last_word(message: Message) -> bytes:
+    """What ends a stream of an answer that has ended."""
+    if message.state is MessageState.COMPLETE:
+        return events.whole(message)
+    return events.error(message.error or _ENDS[message.state], message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from radixway.chat import events
@@ -29,10 +29,12 @@ class Attempt:
         jobs: Jobs,
         tokens: TokenLog,
         let_go: Callable[[Attempt, bool], None],
+        ended: Callable[[str], Awaitable[None]],
         screen: Screen | None = None,
     ) -> None:
         """`thread`: from the first message of the chat to the answer itself. `let_go`: told once, when it is
-        over, with whether the job waits again. `screen`: has questions judged."""
+        over, with whether the job waits again. `ended`: told of the message whose last word was said.
+        `screen`: has questions judged."""
         self.job = job
         self.thread = tuple(thread)
         self.lost = asyncio.Event()
@@ -49,6 +51,7 @@ class Attempt:
         self._let_go = let_go
         self._screen = screen
         self._is_made_safe = False
+        self._ended = ended
         self._begun = False
         self._over = False
         self._kept = 0
@@ -120,7 +123,7 @@ class Attempt:
         if asked is None:
             return
         self.thread = (*self.thread[:-2], asked, self.thread[-1])
-        await self._tokens.append(self.job.message_id, [events.safe_prompt(prompt, asked)])
+        await self._tokens.append(self.job.message_id, self.job.attempts, [events.safe_prompt(prompt, asked)])
 
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
@@ -146,7 +149,7 @@ class Attempt:
             self.lose()
             return
         if begun and not state.is_final:  # before anybody else can begin
-            await self._tokens.restart(self.job.message_id, events.restarted())
+            await self._tokens.restart(self.job.message_id, self.job.attempts)
         self._close(waits_again=state is MessageState.PENDING)
         if state.is_final:
             await self._tell_end(error)
@@ -158,7 +161,7 @@ class Attempt:
     def lose(self) -> None:
         """It is not ours any more."""
         if not self._over:
-            self._close(waits_again=False)
+            self._close(waits_again=False, ours=False)
         self.lost.set()
 
     async def _say(self, event: bytes) -> None:
@@ -184,13 +187,15 @@ class Attempt:
                 if not await self._jobs.begin(self.job.attempt_id):
                     self.lose()
                     return
-            await self._tokens.append(self.job.message_id, batch)
+            await self._tokens.append(self.job.message_id, self.job.attempts, batch)
 
     def _whole(self, content: str | None) -> str:
         return (self.text or self.prefix) if content is None else self.prefix + content
 
-    def _close(self, *, waits_again: bool) -> None:
+    def _close(self, *, waits_again: bool, ours: bool = True) -> None:
         self._over = True
+        if waits_again or not ours:
+            self._tokens.leave(self.job.message_id)
         if self._flush_soon is not None:
             self._flush_soon.cancel()
         self._let_go(self, waits_again)
@@ -199,4 +204,5 @@ class Attempt:
         message = await self._messages.get(self.job.message_id)
         if message is not None:
             event = events.whole(message) if error is None else events.error(error, message)
-            await self._tokens.end(message.id, event)
+            await self._tokens.end(message.id, event, self.job.attempts)
+            await self._ended(message.id)

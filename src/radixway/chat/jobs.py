@@ -44,8 +44,8 @@ class Reaped:
     requeued: tuple[str, ...]
     """Messages whose worker was not heard of any more before it said a word: they wait again."""
     ended: tuple[Ended, ...]
-    restarted: tuple[str, ...] = ()
-    """Those among the requeued whose words so far are void."""
+    restarted: tuple[tuple[str, int], ...] = ()
+    """Those among the requeued whose words so far are void, with the attempt that said them."""
 
     def __bool__(self) -> bool:
         return bool(self.requeued or self.ended)
@@ -250,7 +250,7 @@ class Jobs:
         """End or give back what is overdue: leases that ran out, jobs that waited too long."""
         now = self._clock()
         requeued: list[str] = []
-        restarted: list[str] = []
+        restarted: list[tuple[str, int]] = []
         ended: list[Ended] = []
         async with self._database.write() as write:
             overdue = await write.execute(
@@ -269,7 +269,7 @@ class Jobs:
                     await self._requeue(write, (message_id,), now, "the worker was not heard of any more")
                     requeued.append(message_id)
                     if first_token_at is not None:
-                        restarted.append(message_id)
+                        restarted.append((message_id, attempts))
                 else:
                     await self._abort(write, message_id, now, "the worker was not heard of any more")
                     ended.append(Ended(message_id, MessageState.ABORTED_BY_WORKER))

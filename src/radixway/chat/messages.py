@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -102,6 +102,12 @@ class Messages:
         async with self._database.read() as read:
             row = (await read.execute(select(messages).where(messages.c.id == message_id))).first()
             return None if row is None else Message.of(row)
+
+    async def among(self, ids: Collection[str]) -> list[Message]:
+        """Those of these that there are."""
+        found = select(messages).where(messages.c.id.in_(ids))
+        async with self._database.read() as read:
+            return [Message.of(row) for row in await read.execute(found)]
 
     async def of_chat(self, user_id: str, chat_id: str) -> list[Message]:
         """All of a chat, in the order in which they were made. Raises NotFound."""

@@ -36,13 +36,12 @@ from radixway.chat.rates import Rate
 from radixway.chat.safety import Screen
 from radixway.chat.search import Search
 from radixway.chat.secrets import Secrets, read_or_make
+from radixway.chat.shared import sharing
 from radixway.chat.shares import Shares
 from radixway.chat.standings import Standings
 from radixway.chat.tags import Tags
 from radixway.chat.titles import Titler, Titles
-from radixway.chat.tokens import MemoryLog
 from radixway.chat.turns import Turns
-from radixway.chat.wake import LocalWake
 from radixway.chat.webhooks.room import HookRoom
 from radixway.chat.workers import Workers
 from radixway.config import ChatSection, ConfigError
@@ -111,8 +110,12 @@ class ChatRoom:
             ends=self.ends,
         )
         self.standings = Standings(self.jobs, clock)
-        log = MemoryLog(kept_s=config.kept_s)
-        self.answers = Answers(self.messages, self.jobs, log, LocalWake(), clock, screen=screen)
+        try:
+            redis = None if config.redis is None else config.redis.get_secret_value()
+            tokens, wake, self.shared = sharing(self.database, redis, kept_s=config.kept_s)
+        except ValueError:
+            raise ConfigError("chat.redis: a URL is redis://HOST:PORT, rediss:// or unix://PATH") from None
+        self.answers = Answers(self.messages, self.jobs, tokens, wake, clock, screen=screen)
         known = [ModelConfig(**model.model_dump()) for model in config.models]
         known += published()[0] if config.published_models else ()
         self.models = ModelConfigs(known, served)

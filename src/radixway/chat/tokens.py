@@ -1,14 +1,29 @@
 """Token logs: what an answer has said so far, for any number of listeners, from any position.
 
-Positions count from 1, and are the `id:` of server-sent events.
+Positions are the `id:` of server-sent events, and never mean two things, whichever process says what:
+
+    (0 … 10⁹)      the first attempt at the answer, from 1
+    [10⁹ … 2·10⁹)  the second one; 10⁹ itself: what was said before is void
+    …
+    10¹⁵           the end of an answer that no attempt brought to its end
+
+So every process can tell what a listener who comes back has heard, and what of it is void.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from radixway.chat import events
+
+ATTEMPT = 10**9
+"""Positions of one attempt."""
+LAST = 10**15
+"""Of an end that no attempt said. JavaScript knows it exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +59,32 @@ async def without_restarts(entries: AsyncIterator[Entry], restart: bytes) -> Asy
 class TokenLog(Protocol):
     """The logs of all answers under way, and of those that ended not long ago."""
 
-    async def append(self, message_id: str, events: Sequence[bytes]) -> None:
-        """Add to an answer's log, which begins with its first events."""
+    is_shared: bool
+    """What is said in other processes is heard here."""
+    kept_s: float
+    """How long a log can be heard after its end."""
+
+    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+        """Add to what an attempt says (1: the first one); once a later one has begun, it is dropped."""
         ...
 
-    async def restart(self, message_id: str, event: bytes) -> None:
-        """What was said is void; whoever heard it is told by `event`, whoever comes later hears neither."""
+    async def restart(self, message_id: str, attempt: int) -> None:
+        """What it and those before it said is void: whoever heard it is told, nobody else hears of it."""
         ...
 
-    async def end(self, message_id: str, event: bytes) -> None:
-        """The last event. The log is kept for a while, and then forgotten."""
+    async def end(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
+        """The last event: of `attempt`, or of none. The log is kept for a while, and then forgotten."""
+        ...
+
+    def leave(self, message_id: str) -> None:
+        """An attempt is not this process's any more: what comes next may be said in another one."""
+        ...
+
+    def tell_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
+        """An answer has ended in another process, and that is all that is known of it here.
+
+        `words`: all of them, for those who have heard none; the others hear the end alone.
+        """
         ...
 
     async def knows(self, message_id: str) -> bool:
@@ -64,57 +95,113 @@ class TokenLog(Protocol):
         """These logs are gone; whoever listens hears no more."""
         ...
 
+    def awaited(self) -> list[str]:
+        """Answers that somebody listens to here, whose end has not been heard."""
+        ...
+
     def listen(self, message_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """Every event after a position, in order, those to come included; ends with the log."""
         ...
 
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """A context while which all of this works."""
+        ...
+
 
 @dataclass(slots=True)
-class _Log:
+class Log:
     """Of one answer."""
 
+    base: int = 0
+    """Where the attempt that counts begins; its first event stands behind it."""
     events: list[bytes] = field(default_factory=list)
-    begin: int = 0
-    """Where the attempt that counts begins."""
-    ended: bool = False
+    end: Entry | None = None
+    is_gone: bool = False
+    """There is nothing to be heard of it any more."""
     listeners: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, events: Sequence[bytes]) -> None:
-        self.events += events
+    @property
+    def last(self) -> int:
+        """The position of the last event before the end."""
+        return self.base + len(self.events)
+
+    def begin(self, base: int) -> None:
+        """What was said before this position is void."""
+        if base > self.base and self.end is None:
+            self.base = base
+            self.events = []
+            self.tell()
+
+    def add(self, base: int, events: Sequence[bytes]) -> None:
+        """Of the attempt that begins at `base`."""
+        self.begin(base)
+        if base == self.base and self.end is None:
+            self.events += events
+            self.tell()
+
+    def close(self, entry: Entry) -> None:
+        """Nothing comes after it."""
+        if self.end is None:
+            self.end = entry
+            self.tell()
+
+    def tell(self) -> None:
+        """Wake the listeners."""
         self.changed.set()
         self.changed = asyncio.Event()
+
+
+def base_of(attempt: int) -> int:
+    """Where an attempt's positions begin."""
+    return (attempt - 1) * ATTEMPT
 
 
 class MemoryLog:
     """A `TokenLog` for one process. Belongs to one event loop."""
 
+    is_shared = False
+
     def __init__(self, *, kept_s: float = 60.0) -> None:
         """`kept_s`: how long a log can be heard after its end."""
-        self._kept_s = kept_s
-        self._logs: dict[str, _Log] = {}
+        self.kept_s = kept_s
+        self._logs: dict[str, Log] = {}
 
     def __len__(self) -> int:
         return len(self._logs)
 
-    async def append(self, message_id: str, events: Sequence[bytes]) -> None:
+    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
         """See `TokenLog`."""
-        self._open(message_id).add(events)
+        self._open(message_id).add(base_of(attempt), events)
 
-    async def restart(self, message_id: str, event: bytes) -> None:
+    async def restart(self, message_id: str, attempt: int) -> None:
+        """See `TokenLog`."""
+        self._open(message_id).begin(base_of(attempt + 1))
+
+    async def end(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
         """See `TokenLog`."""
         log = self._open(message_id)
-        log.begin = len(log.events) + 1
-        log.add([event])
-
-    async def end(self, message_id: str, event: bytes) -> None:
-        """See `TokenLog`."""
-        log = self._open(message_id)
-        if log.ended:
+        if log.end is not None:
             return
-        log.ended = True
-        log.add([event])
-        asyncio.get_running_loop().call_later(self._kept_s, self._logs.pop, message_id, None)
+        position = LAST
+        if attempt is not None:
+            log.begin(base_of(attempt))
+            position = log.last + 1
+        log.close(Entry(position, event))
+        self._keep(message_id)
+
+    def leave(self, message_id: str) -> None:
+        """See `TokenLog`."""
+
+    def tell_whole(self, message_id: str, words: Sequence[bytes], event: bytes) -> None:
+        """See `TokenLog`."""
+        log = self._open(message_id)
+        if log.end is not None:
+            return
+        if not log.last:
+            log.add(0, words)
+        log.close(Entry(LAST, event))
+        self._keep(message_id)
 
     async def knows(self, message_id: str) -> bool:
         """See `TokenLog`."""
@@ -125,31 +212,59 @@ class MemoryLog:
         for message_id in message_ids:
             log = self._logs.pop(message_id, None)
             if log is not None:
-                log.ended = True
-                log.changed.set()
+                log.is_gone = True
+                log.tell()
+
+    def awaited(self) -> list[str]:
+        """See `TokenLog`."""
+        return [message_id for message_id, log in self._logs.items() if log.listeners and log.end is None]
 
     async def listen(self, message_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """See `TokenLog`. A log that has not begun yet is waited for."""
         log = self._open(message_id)
         log.listeners += 1
+        self._joined(message_id, log)
+        position = after
         try:
-            position = after or log.begin
-            while True:
-                changed, ended = log.changed, log.ended
-                for event in log.events[position:]:
+            while not log.is_gone:
+                changed, end = log.changed, log.end
+                if 0 < position < log.base:
+                    yield Entry(log.base, events.restarted())
+                position = max(position, log.base)
+                for event in log.events[position - log.base :]:
                     position += 1
                     yield Entry(position, event)
-                if ended:
+                if end is not None:
+                    if after != end.position:
+                        yield end
                     return
-                if position >= len(log.events):
-                    await changed.wait()
+                await changed.wait()
         finally:
             log.listeners -= 1
-            if not log.events and not log.listeners:
-                self._logs.pop(message_id, None)
+            if not log.listeners:
+                self._alone(message_id, log)
 
-    def _open(self, message_id: str) -> _Log:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """See `TokenLog`."""
+        yield
+
+    def _joined(self, message_id: str, log: Log) -> None:
+        """Somebody listens."""
+
+    def _alone(self, message_id: str, log: Log) -> None:
+        """Nobody listens any more."""
+        if log.end is None and not log.events and not log.base:
+            self._logs.pop(message_id, None)
+
+    def _keep(self, message_id: str) -> None:
+        asyncio.get_running_loop().call_later(self.kept_s, self._forget, message_id)
+
+    def _forget(self, message_id: str) -> None:
+        self._logs.pop(message_id, None)
+
+    def _open(self, message_id: str) -> Log:
         log = self._logs.get(message_id)
         if log is None:
-            log = self._logs[message_id] = _Log()
+            log = self._logs[message_id] = Log()
         return log

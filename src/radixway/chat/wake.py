@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
+EVERYTHING = "*"
+"""The topic for who may have missed some: all may have changed."""
+
 
 class Wake(Protocol):
     """Carries the news that something changed, to every process that shares the database."""
@@ -16,7 +19,10 @@ class Wake(Protocol):
         ...
 
     def running(self, told: Callable[[str], None]) -> AbstractAsyncContextManager[None]:
-        """A context while which `told` is called for every topic told anywhere, here included."""
+        """A context while which `told` is called for every topic told anywhere, here included.
+
+        `EVERYTHING` is told after a time in which topics told elsewhere may not have been heard.
+        """
         ...
 
 
@@ -52,6 +58,11 @@ class Bells:
         bell = self._bells.pop(topic, None)
         if bell is not None:
             bell.set()
+
+    def ring_all(self) -> None:
+        """Wake everybody."""
+        for topic in tuple(self._bells):
+            self.ring(topic)
 
     def at(self, topic: str) -> asyncio.Event:
         """Set with the next ring. Take it before looking for work, wait for it after finding none."""

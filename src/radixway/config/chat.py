@@ -64,6 +64,8 @@ class ChatSection(Section):
     """Where the packages are installed (radixway[chat])."""
     database: SecretStr | None = None
     """`sqlite:///FILE` or `postgresql://…`; by default `chats.db` in RADIXWAY_HOME."""
+    redis: SecretStr | None = None
+    """`redis://HOST:PORT`, Valkey or Redis: processes on one database hear each other's answers over it."""
     env_file: str | None = None
     """A file with the published service's keys, `POSTGRES_HOST` and so on; what stands here stands above."""
     plain_environment: bool = True

@@ -69,6 +69,8 @@ def published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
             _put(tree, path, _read(given[name], name, meant))
     if "POSTGRES_HOST" in given:
         _put(tree, ("chat", "database"), _database(given))
+    if "REDIS_HOST" in given:
+        _put(tree, ("chat", "redis"), _redis(given))
     return tree
 
 
@@ -100,6 +102,11 @@ def _database(given: Mapping[str, Given]) -> str:
         _read(given["POSTGRES_PORT"], "POSTGRES_PORT", int)
     user, password, name = (quote(said[key], safe="") for key in ("USER", "PASSWORD", "DB"))
     return f"postgresql://{user}:{password}@{given['POSTGRES_HOST'].text}:{said['PORT']}/{name}"
+
+
+def _redis(given: Mapping[str, Given]) -> str:
+    port = given.get("REDIS_PORT", Given("6379", ""))
+    return f"redis://{given['REDIS_HOST'].text}:{_read(port, 'REDIS_PORT', int)}"
 
 
 def _read(given: Given, name: str, meant: Callable[[str], Any]) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
@@ -115,7 +115,9 @@ class Chats:
 
     def are_there(self) -> bool:
         """Whether there is a database, open or not."""
-        return self._config.database is not None or (radixway_home() / "chats.db").exists()
+        return (self._config.database or self._config.redis) is not None or (
+            radixway_home() / "chats.db"
+        ).exists()
 
     def pulling(self) -> list[tuple[str, float]]:
         """Workers that are connected to fetch jobs, by model."""
@@ -137,6 +139,21 @@ class Chats:
                 self._metrics.depths = idle | await self.room.jobs.depths()
         except (SQLAlchemyError, OSError, TimeoutError) as error:  # a scrape tells of everything else
             log.warning("how many answers wait is not known: %s", type(error).__name__)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: whether they are open, and how this process hears of the others."""
+        shared = None if self.room is None else self.room.shared
+        told = (
+            {"over": None, "problem": None}
+            if shared is None
+            else {"over": shared.name, "problem": shared.problem}
+        )
+        return {"open": self.room is not None, "shared": told}
+
+    def sharing(self) -> list[tuple[str, float]]:
+        """Whether what this process hears the others by works: 1 or 0, by its name."""
+        shared = None if self.room is None else self.room.shared
+        return [] if shared is None else [(shared.name, float(shared.problem is None))]
 
     async def _opened(self) -> ASGIApp:
         async with self._lock:

@@ -1,0 +1,346 @@
+"""Token logs over one Valkey stream for each answer.
+
+What is said in this process stands in its memory, and is heard from there; the stream is a copy for listeners
+in other processes, written some milliseconds later. An entry of the stream holds some events, and its id is
+`position-0` of the last of them:
+
+    17-0            {b: 16 events}     positions 2 … 17
+    18-0            {e: the end}
+    1000000000-0    {r: ""}            what was said before is void
+
+The server refuses ids that do not grow. So what was sent twice stands there once, and an attempt that was
+taken over, or ended, can add nothing to a stream that has gone on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from radixway.chat.shared.kept import Kept, stop
+from radixway.chat.shared.valkey import ERRORS, connect
+from radixway.chat.tokens import ATTEMPT, LAST, Entry, Log, MemoryLog, base_of
+
+_PACE_S = 0.012
+"""Between two pipelines: what is said in that time travels together."""
+_READ_S = 15
+"""An idle read begins anew, so that a dead connection is noticed."""
+_STREAM_S = 3600
+"""What is left of a stream whose process died without its end is forgotten after that time."""
+_FLUSH_S = 0.5
+
+_Command = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Copy:
+    """How much of a log that this process writes stands in its stream."""
+
+    position: int = 0
+    """Of the last event."""
+    exists: bool = False
+    ended: bool = False
+    left: bool = False
+    """Another process writes it from now on; what was said here is still to be sent."""
+    renewed_at: float = 0.0
+
+
+class ValkeyLog(MemoryLog):
+    """A `TokenLog` for several processes, which works on for this one while the server is away."""
+
+    is_shared = True
+
+    def __init__(self, url: str, process: str, kept: Kept, *, kept_s: float = 60.0) -> None:
+        """`process`: a name of this one alone. Raises ValueError: the URL."""
+        super().__init__(kept_s=kept_s)
+        self._redis = connect(url)
+        self._reading = connect(url, answer_s=_READ_S + 5)
+        self._kept = kept
+        self._control = f"radixway:listening:{process}".encode()
+        self._own: dict[str, _Copy] = {}
+        self._unsent: set[str] = set()
+        self._marks: list[tuple[str, int, str, bytes]] = []
+        """Restarts, and ends that no attempt said: message, position, field, event; no field: forget it."""
+        self._followed: dict[str, int] = {}
+        """Answers that are heard from their streams, with the position up to which they were."""
+        self._more_followed = False
+        self._some = asyncio.Event()
+        self._unsure = True
+        """What stands in the streams is not known."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """See `TokenLog`."""
+        tasks = [
+            asyncio.create_task(self._kept.keep("writing tokens", self._write, ERRORS, self._doubt)),
+            asyncio.create_task(self._kept.keep("reading tokens", self._read, ERRORS, self._doubt)),
+        ]
+        try:
+            yield
+        finally:
+            await stop(tasks)
+            with suppress(*ERRORS):
+                async with asyncio.timeout(_FLUSH_S):
+                    await self._send()
+                    await self._redis.delete(self._control)
+            await self._redis.aclose()
+            await self._reading.aclose()
+
+    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+        """See `TokenLog`."""
+        await super().append(message_id, attempt, events)
+        self._take(message_id, attempt)
+        self._soon(message_id)
+
+    async def restart(self, message_id: str, attempt: int) -> None:
+        """See `TokenLog`."""
+        if message_id in self._logs:
+            self._logs[message_id].begin(base_of(attempt + 1))
+        self._mark(message_id, base_of(attempt + 1), "r", b"")
+
+    async def end(self, message_id: str, event: bytes, attempt: int | None = None) -> None:
+        """See `TokenLog`."""
+        if attempt is not None:
+            self._take(message_id, attempt)
+            await super().end(message_id, event, attempt)
+            self._soon(message_id)
+            return
+        self._mark(message_id, LAST, "e", event)
+        if message_id not in self._followed or self._kept.problem is not None:
+            await super().end(message_id, event)  # otherwise it is heard in its turn
+
+    async def forget(self, message_ids: Collection[str]) -> None:
+        """See `TokenLog`."""
+        await super().forget(message_ids)
+        for message_id in message_ids:
+            self._own.pop(message_id, None)
+            self._followed.pop(message_id, None)
+            self._mark(message_id, 0, "", b"")
+
+    def leave(self, message_id: str) -> None:
+        """See `TokenLog`."""
+        copy = self._own.get(message_id)
+        if copy is not None:
+            copy.left = True
+            self._soon(message_id)
+        log = self._logs.get(message_id)
+        if log is not None and log.end is None and log.listeners:
+            self._follow(message_id, log)
+
+    async def knows(self, message_id: str) -> bool:
+        """See `TokenLog`. What cannot be asked is not known."""
+        if await super().knows(message_id):
+            return True
+        if self._kept.problem is not None:
+            return False
+        try:
+            return bool(await self._redis.exists(_key(message_id)))
+        except ERRORS:
+            return False
+
+    def _joined(self, message_id: str, log: Log) -> None:
+        copy = self._own.get(message_id)
+        if log.end is None and (copy is None or copy.left) and message_id not in self._followed:
+            self._follow(message_id, log)
+
+    def _alone(self, message_id: str, log: Log) -> None:
+        self._followed.pop(message_id, None)
+        if message_id not in self._own:
+            self._logs.pop(message_id, None)
+
+    def _forget(self, message_id: str) -> None:
+        super()._forget(message_id)
+        self._own.pop(message_id, None)
+
+    def _take(self, message_id: str, attempt: int) -> None:
+        """It is this process that writes it."""
+        copy = self._own.get(message_id)
+        if copy is None or copy.left:
+            self._own[message_id] = _Copy(base_of(attempt))
+            self._followed.pop(message_id, None)
+
+    def _follow(self, message_id: str, log: Log) -> None:
+        self._followed[message_id] = log.last
+        self._more_followed = True
+        self._some.set()
+
+    def _soon(self, message_id: str) -> None:
+        self._unsent.add(message_id)
+        self._some.set()
+
+    def _mark(self, message_id: str, position: int, field: str, event: bytes) -> None:
+        self._marks.append((message_id, position, field, event))
+        self._some.set()
+
+    def _doubt(self) -> None:
+        self._unsure = True
+        self._some.set()
+
+    async def _write(self) -> None:
+        while True:
+            if self._unsure:
+                await self._look()
+                self._unsure = False
+            await self._send()
+            self._kept.works("writing tokens")
+            await asyncio.sleep(_PACE_S)
+            await self._some.wait()
+            self._some.clear()
+
+    async def _look(self) -> None:
+        """Find out what stands in the streams: the server was away, and may have come back empty."""
+        await self._redis.ping()
+        own = [message_id for message_id, copy in self._own.items() if not copy.left]
+        ends = self._redis.pipeline(transaction=False)
+        for message_id in own:
+            ends.execute_command("XREVRANGE", _key(message_id), "+", "-", "COUNT", 1)
+        for message_id, found in zip(own, await ends.execute() if own else (), strict=True):
+            copy, log = self._own[message_id], self._logs[message_id]
+            copy.exists = bool(found)
+            top = _position(found[0][0]) if found else 0
+            copy.ended = log.end is not None and top >= log.end.position
+            copy.position = max(log.base, min(top, log.last))
+            self._soon(message_id)
+        self._more_followed = True
+
+    async def _send(self) -> None:
+        """All that is not in the streams yet, in one pipeline."""
+        unsent, self._unsent = self._unsent, set()
+        marks, self._marks = self._marks, []
+        more, self._more_followed = self._more_followed, False
+        commands: list[_Command] = []
+        expected: list[tuple[str, int] | None] = []
+        for message_id in unsent:
+            self._copy(message_id, commands, expected)
+        for message_id, position, field, event in marks:
+            key = _key(message_id)
+            if not field:
+                commands.append(("UNLINK", key))
+                expected.append(None)
+                continue
+            commands.append(("XADD", key, f"{position}-0", field, event))
+            commands.append(("XTRIM", key, "MINID", position) if field == "r" else self._expire(key))
+            expected += [None, None]
+        if more:
+            commands.append(("XADD", self._control, "MAXLEN", 1, "*", "f", ""))
+            commands.append(("EXPIRE", self._control, _STREAM_S))
+            expected += [None, None]
+        if not commands:
+            return
+        try:
+            await self._execute(commands, expected)
+        except BaseException:
+            self._unsent |= unsent
+            self._marks = marks + self._marks
+            self._more_followed |= more
+            self._some.set()
+            raise
+
+    def _copy(
+        self, message_id: str, commands: list[_Command], expected: list[tuple[str, int] | None]
+    ) -> None:
+        """What one stream lacks. `expected`: for each command, up to where it stands there then."""
+        copy, log = self._own.get(message_id), self._logs.get(message_id)
+        if copy is None or log is None:
+            return
+        key, now = _key(message_id), asyncio.get_running_loop().time()
+        last = log.last
+        lacking = log.events[max(copy.position, log.base) - log.base :]
+        if copy.left and not lacking:
+            del self._own[message_id]
+            return
+        only_if_there = ("NOMKSTREAM",) if copy.exists else ()
+        if lacking:
+            commands.append(("XADD", key, *only_if_there, f"{last}-0", "b", b"\n".join(lacking)))
+            expected.append((message_id, last))
+            if now - copy.renewed_at > _STREAM_S / 2:
+                copy.renewed_at = now
+                commands.append(("EXPIRE", key, _STREAM_S))
+                expected.append(None)
+        if log.end is not None and not copy.ended:
+            commands.append(("XADD", key, *only_if_there, f"{log.end.position}-0", "e", log.end.event))
+            commands.append(self._expire(key))
+            expected += [(message_id, log.end.position), None]
+
+    def _expire(self, key: bytes) -> _Command:
+        return "PEXPIRE", key, max(1, round(self.kept_s * 1000))
+
+    async def _execute(self, commands: list[_Command], expected: list[tuple[str, int] | None]) -> None:
+        pipeline = self._redis.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        answers = await pipeline.execute(raise_on_error=False)
+        for answer, expects in zip(answers, expected, strict=True):
+            if isinstance(answer, Exception) and not (
+                isinstance(answer, ResponseError) and "equal or smaller" in str(answer)
+            ):
+                raise answer
+            if expects is not None:
+                self._sent(*expects, lost=answer is None)
+
+    def _sent(self, message_id: str, position: int, *, lost: bool) -> None:
+        """`lost`: the stream was not there any more."""
+        copy, log = self._own.get(message_id), self._logs.get(message_id)
+        if copy is None or log is None:
+            return
+        if lost:
+            copy.exists = copy.ended = False
+            copy.position = log.base
+            self._soon(message_id)
+            return
+        copy.exists = True
+        copy.ended = log.end is not None and position == log.end.position
+        copy.position = min(position, log.last)
+        if copy.left and copy.position == log.last:
+            del self._own[message_id]
+            if not log.listeners:
+                self._logs.pop(message_id, None)
+
+    async def _read(self) -> None:
+        """What the answers say that are followed, all of them by one command."""
+        heard_control = b"0-0"
+        while True:
+            ids = {_key(message_id): message_id for message_id in self._followed}
+            after: dict[Any, Any] = {
+                key: b"%d-0" % self._followed[message_id] for key, message_id in ids.items()
+            }
+            found: Any = await self._reading.xread(
+                {self._control: heard_control} | after, block=_READ_S * 1000
+            )
+            self._kept.works("reading tokens")
+            for key, entries in found.items() if isinstance(found, dict) else found:
+                if key == self._control:
+                    heard_control = entries[-1][0]
+                    continue
+                for entry_id, fields in entries:
+                    self._hear(ids[key], _position(entry_id), fields)
+            await asyncio.sleep(_PACE_S)
+
+    def _hear(self, message_id: str, position: int, fields: dict[bytes, bytes]) -> None:
+        log = self._logs.get(message_id)
+        if log is None or message_id not in self._followed:
+            return
+        self._followed[message_id] = position
+        if b"e" in fields:
+            log.close(Entry(position, fields[b"e"]))
+            self._followed.pop(message_id)
+            return
+        base = position // ATTEMPT * ATTEMPT
+        log.begin(base)
+        said = fields[b"b"].split(b"\n") if b"b" in fields else []
+        first = position - len(said)
+        if base == log.base and first <= log.last < position:
+            log.add(base, said[log.last - first :])
+
+
+def _key(message_id: str) -> bytes:
+    return b"radixway:answer:" + message_id.encode()
+
+
+def _position(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])
