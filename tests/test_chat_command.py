@@ -68,3 +68,24 @@ def test_a_user_and_their_keys_from_the_first_to_the_last() -> None:
 def test_what_cannot_be_ends_in_words(args: tuple[str, ...], why: str) -> None:
     told = radixway(*args)
     assert told.exit_code == 2 and why in told.output
+
+
+def test_everything_of_a_user_is_written_for_its_owner_alone(home: Path) -> None:
+    user, other = made("users", "create", "eve"), made("users", "create", "bob")
+    out = home / "eve.jsonl"
+    out.write_text("of before")
+    out.chmod(0o644)
+    made("export", "--user", user, "--out", str(out))
+    told = [json.loads(line) for line in out.read_text().splitlines()]
+    assert told[0]["user_id"] == user
+    assert [line["row"]["display_name"] for line in told[1:] if line["table"] == "users"] == ["eve"]
+    assert out.stat().st_mode & 0o077 == 0 and other not in out.read_text()
+
+
+def test_of_nobody_nothing_is_written(home: Path) -> None:
+    told = radixway("export", "--user", "nobody", "--out", str(home / "nobody.jsonl"))
+    assert told.exit_code == 2 and "User not found" in told.output
+    assert not (home / "nobody.jsonl").exists()
+    user = made("users", "create", "eve")
+    told = radixway("export", "--user", user, "--out", str(home / "no" / "such"))
+    assert told.exit_code == 2 and "no/such" in told.output

@@ -55,6 +55,20 @@ def root_token(config: ConfigFile = None) -> None:
         fail(str(error))
 
 
+@chat_app.command("export")
+def export(
+    user: Annotated[str, typer.Option(help="A user's id.")],
+    file: Annotated[
+        Path, typer.Option("--out", help="Written for its owner alone; - prints it.", metavar="FILE")
+    ] = Path("-"),
+    config: ConfigFile = None,
+) -> None:
+    """Write everything that is known of a user, as JSON lines."""
+    from radixway.cli.exporting import write_export
+
+    _in_database(config, lambda database: write_export(database, user, file))
+
+
 @users_app.command("list")
 def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
     """Show the newest thousand."""
@@ -224,7 +238,7 @@ def _in_database(file: Path | None, work: Callable[[Database], Awaitable[AnswerT
 
     try:
         return asyncio.run(do())
-    except (ChatError, ConfigError, ValueError) as error:
+    except (ChatError, ConfigError, OSError, ValueError) as error:
         fail(str(error))
 
 
