@@ -72,6 +72,8 @@ class ScriptedWorker:
     """LoRA adapters by name, and whose they are."""
     root: str | None = None
     """Where its model lies."""
+    context: int | None = None
+    """How many tokens its model holds, as `max_model_len`."""
     weight_version: str | None = None
     """What `/model_info` says of its weights; without one it has no such path."""
     deaf: bool = False
@@ -105,7 +107,8 @@ class ScriptedWorker:
                         return
                     await exchange.reply(200, b"{}")
                 elif exchange.path == "/v1/models":
-                    entries = [{"id": name, "root": self.root} for name in self.models]
+                    more = {} if self.context is None else {"max_model_len": self.context}
+                    entries = [{"id": name, "root": self.root} | more for name in self.models]
                     entries += [{"id": name, "parent": parent} for name, parent in self.adapters.items()]
                     listing = {"object": "list", "data": entries}
                     await exchange.reply(200, json.dumps(listing).encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from chat_house import House
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
@@ -39,3 +41,10 @@ async def test_workers_of_a_process_that_died_are_forgotten(database: Database) 
     assert await other.shapes() == []
     async with other.running():
         assert not other.models and not other.busy
+
+
+async def test_workers_that_come_at_the_same_time_are_all_noted(database: Database) -> None:
+    house = House(database)
+    sessions = process(house)
+    await asyncio.gather(*(sessions.open(Session(f"w{n}", INFO, house.clock())) for n in range(8)))
+    assert len(await sessions.shapes()) == 8 and sessions.busy == {"m": 8}

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from radixway.cli.terminal import out
+
+
+def _read_env_file(context: typer.Context, path: Path | None) -> Path | None:
+    """What stands there is the default of the options that read such variables."""
+    if path is not None:
+        from radixway.config import ConfigError
+        from radixway.config.chat_env import read_env_file
+
+        try:
+            given = read_env_file(path)
+        except ConfigError as error:
+            raise typer.BadParameter(str(error).removeprefix("chat.env_file: ")) from None
+        options = {str(option.envvar): option.name for option in context.command.params if option.envvar}
+        defaults = {options[name]: value.text for name, value in given.items() if name in options}
+        context.default_map = {**(context.default_map or {}), **defaults}
+    return path
 
 
 def worker(
@@ -30,11 +47,23 @@ def worker(
     ] = "auto",
     enable_safety: Annotated[bool, typer.Option(envvar="ENABLE_SAFETY")] = False,
     safety_url: Annotated[str, typer.Option(envvar="SAFETY_SERVICE_URL")] = "http://127.0.0.1:8002",
+    replicas: Annotated[
+        int, typer.Option(envvar="REPLICAS", min=1, help="Connections, of a worker each")
+    ] = 1,
+    env_file: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_read_env_file,
+            is_eager=True,
+            help="Lines KEY=value of these variables; the environment's stand above",
+        ),
+    ] = None,
 ) -> None:
     """Fetch the jobs of a chat server and answer them with an engine."""
     from radixway.chat.worker import EngineError, ServerRefused
 
-    given = {name: value for name, value in locals().items() if name not in ("EngineError", "ServerRefused")}
+    others = ("EngineError", "ServerRefused", "env_file")
+    given = {name: value for name, value in locals().items() if name not in others}
     try:
         asyncio.run(_work(**given))
     except (EngineError, ServerRefused, ValueError) as error:
@@ -51,6 +80,7 @@ async def _work(
     prompt_format: Literal["auto", "v2", "chatml", "engine"],
     enable_safety: bool,
     safety_url: str,
+    replicas: int,
     **served: Any,
 ) -> None:
     import aiohttp
@@ -65,12 +95,25 @@ async def _work(
             raise ValueError(f"--prompt-format {form}: the engine takes {', '.join(found.formats)}")
         serves = _serves(found.serving, **served)
         safety = Safety(session, safety_url) if enable_safety else None
-        working = Worker(session, server, api_key, found, serves, form=form, safety=safety)
+        workers = [
+            Worker(session, server, api_key, found, serves, form=form, safety=safety) for _ in range(replicas)
+        ]
+
+        def drain() -> None:
+            for each in workers:
+                each.drain()
+
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, working.drain)
+            loop.add_signal_handler(signum, drain)
         out.print(f"{serves.model_id}: {serves.max_input_length} of {serves.max_total_length} tokens in")
-        await working.run()
+        running = [asyncio.create_task(each.run()) for each in workers]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
 
 def _serves(

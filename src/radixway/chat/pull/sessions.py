@@ -110,6 +110,7 @@ class Sessions:
         self._answers = answers
         self._lease_s = lease_s
         self._own: dict[str, Session] = {}
+        self._looking = asyncio.Lock()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -180,6 +181,10 @@ class Sessions:
 
     async def _look(self) -> float:
         """Returns in how many seconds to look again, unless somebody comes or leaves before."""
+        async with self._looking:  # two at a time would both write down whoever has just come
+            return await self._note_and_read()
+
+    async def _note_and_read(self) -> float:
         now = self._clock()
         async with self._database.write() as write:
             for session in tuple(self._own.values()):

@@ -60,6 +60,14 @@ class Engine(Protocol):
         """
         ...
 
+    async def tokens(self, text: str) -> int | None:
+        """How many a text has; None: it does not tell."""
+        ...
+
+    async def prompt_tokens(self, turns: Sequence[Turn], form: PromptFormat) -> int | None:
+        """How many the prompt of these turns has, all that stands between them included; None: see above."""
+        ...
+
 
 class Tgi:
     """Text Generation Inference."""
@@ -95,6 +103,15 @@ class Tgi:
                 None if whole is None else _REASONS.get(str(details.get("finish_reason")), "eos_token"),
             )
 
+    async def tokens(self, text: str) -> int | None:
+        """See `Engine`."""
+        told = await _answer(self._session, f"{self._url}/tokenize", {"inputs": text})
+        return len(told) if isinstance(told, list) else None
+
+    async def prompt_tokens(self, turns: Sequence[Turn], form: PromptFormat) -> int | None:
+        """See `Engine`."""
+        return await self.tokens(render(turns, "chatml" if form == "chatml" else "v2"))
+
 
 class OpenAi:
     """vLLM, SGLang, the embedded engine, and whatever else speaks OpenAI's API."""
@@ -118,7 +135,7 @@ class OpenAi:
             body["stop"] = list(stop)[:4]  # more are refused by some; ours are looked for here, too
         if form == "engine":
             path = "/v1/chat/completions"
-            body["messages"] = [{"role": turn.role, "content": turn.text} for turn in turns]
+            body["messages"] = _messages(turns)
         else:
             path = "/v1/completions"
             body["prompt"] = render(turns, form)
@@ -127,6 +144,24 @@ class OpenAi:
                 text = choice.get("text") if form != "engine" else choice.get("delta", {}).get("content")
                 reason = choice.get("finish_reason")
                 yield Said(text or "", finish_reason=None if reason is None else _REASONS.get(reason, reason))
+
+    async def tokens(self, text: str) -> int | None:
+        """See `Engine`."""
+        return await self._count({"prompt": text, "add_special_tokens": False})
+
+    async def prompt_tokens(self, turns: Sequence[Turn], form: PromptFormat) -> int | None:
+        """See `Engine`. SGLang counts no conversations: a prompt in ChatML stands in for the engine's own."""
+        if form == "engine":
+            told = await self._count({"messages": _messages(turns), "add_generation_prompt": True})
+            if told is not None:
+                return told
+        return await self._count({"prompt": render(turns, "chatml" if form == "engine" else form)})
+
+    async def _count(self, asked: dict[str, Any]) -> int | None:
+        body = {"model": self.serving.model} | asked
+        told = await _answer(self._session, f"{self._url}/tokenize", body)
+        count = told.get("count") if isinstance(told, dict) else None
+        return count if isinstance(count, int) else None
 
 
 async def detect(
@@ -146,6 +181,10 @@ async def detect(
     return OpenAi(session, url, Serving(models[0]["id"], longest_total=models[0].get("max_model_len")))
 
 
+def _messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
+
+
 def _sampling(parameters: dict[str, Any]) -> dict[str, Any]:
     given = parameters.get("sampling_parameters") or {}
     return {name: given[name] for name in _SAMPLING if given.get(name) is not None}
@@ -161,6 +200,19 @@ async def _told(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | No
             told = await reply.json(content_type=None) if reply.status == 200 else None
             return told if isinstance(told, dict) else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None
+
+
+async def _answer(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> Any:
+    """What it says to that; None: nothing that can be read."""
+    headers = {"Content-Type": "application/json"}
+    timeout = aiohttp.ClientTimeout(total=10)
+    try:
+        async with session.post(
+            url, data=msgspec.json.encode(body), headers=headers, timeout=timeout
+        ) as reply:
+            return _decode(await reply.read()) if reply.status == 200 else None
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
         return None
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from radixway.chat.worker.gpus import Gpu
 
-def hardware() -> dict[str, Any]:
+
+def hardware(gpus: Sequence[Gpu] = ()) -> dict[str, Any]:
     """`HardwareInfo`."""
     uname = platform.uname()
     memory = _memory()
@@ -25,21 +28,28 @@ def hardware() -> dict[str, Any]:
         "cpu_freq_min": 0.0,
         "mem_total": memory.get("MemTotal", 0),
         "swap_total": memory.get("SwapTotal", 0),
-        "nvidia_driver_version": None,
-        "gpus": [],
+        "nvidia_driver_version": gpus[0].driver if gpus else None,
+        "gpus": [gpu.hardware() for gpu in gpus],
     }
 
 
-def metrics() -> dict[str, Any]:
-    """`WorkerMetricsInfo`, in per cent."""
+def metrics(gpus: Sequence[Gpu] = ()) -> dict[str, Any]:
+    """`WorkerMetricsInfo`, in per cent, and the overview's names for what all GPUs do together."""
     memory = _memory()
     return {
         "created_at": datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds"),
         "cpu_usage": min(100.0, 100.0 * os.getloadavg()[0] / (os.cpu_count() or 1)),
         "mem_usage": _used(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
         "swap_usage": _used(memory.get("SwapFree", 0), memory.get("SwapTotal", 0)),
-        "gpus": None,
-    }
+        "gpus": [gpu.metrics() for gpu in gpus] or None,
+    } | _together(gpus)
+
+
+def _together(gpus: Sequence[Gpu]) -> dict[str, Any]:
+    busy = [gpu.busy for gpu in gpus if gpu.busy is not None]
+    used = [gpu.used_mb for gpu in gpus if gpu.used_mb is not None]
+    told = {"gpu_utilization": sum(busy) / len(busy)} if busy else {}
+    return told | ({"memory_used": sum(used)} if used else {})
 
 
 def _used(free: int, total: int) -> float:

@@ -14,7 +14,9 @@ import msgspec
 
 from radixway.chat.worker import machine
 from radixway.chat.worker.engines import Engine, EngineError
-from radixway.chat.worker.prompts import PromptFormat, StopFilter, Turn, fit, stops, turns_of
+from radixway.chat.worker.gpus import Gpus
+from radixway.chat.worker.lengths import Lengths
+from radixway.chat.worker.prompts import PromptFormat, StopFilter, Turn, stops, turns_of
 from radixway.chat.worker.safety import Safety
 
 log = logging.getLogger(__name__)
@@ -22,8 +24,6 @@ log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder().decode
 _BATCH, _BATCH_S = 16, 0.015
 _LONGEST_WAIT_S = 30.0
-_BYTES_PER_TOKEN = 3
-"""Fewer than in any usual text: lengths are overestimated, and engines never overrun."""
 
 
 class ServerRefused(Exception):
@@ -63,6 +63,8 @@ class Worker:
         self._engine = engine
         self._serves = serves
         self._form: PromptFormat = form or engine.formats[0]
+        self._lengths = Lengths(engine, self._form, serves.max_input_length, serves.max_total_length)
+        self._gpus = Gpus()
         self._safety = safety
         self._first_wait_s = first_wait_s
         self._jobs: dict[str, asyncio.Task[None]] = {}
@@ -80,7 +82,7 @@ class Worker:
         while not self._draining.is_set():
             try:
                 async with self._session.ws_connect(self._url, headers=self._headers) as socket:
-                    await self._say(socket, self._info())
+                    await self._say(socket, await self._info())
                     wait_s = self._first_wait_s
                     await self._serve(socket)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -121,7 +123,7 @@ class Worker:
                 ):  # else it goes back as we leave
                     self._begin(socket, frame)
             elif kind == "ping":
-                pong = {"request_id": frame["id"], "response_type": "pong", "metrics": self._metrics()}
+                pong = {"request_id": frame["id"], "response_type": "pong", "metrics": await self._metrics()}
                 await self._say(socket, pong)
             elif kind == "cancel" and (job := self._jobs.get(frame.get("request_id", ""))) is not None:
                 job.cancel()
@@ -143,11 +145,21 @@ class Worker:
         """One job: what goes wrong with it is told, and touches no other."""
         request_id = work["id"]
         try:
-            turns = fit(turns_of(work), self._serves.max_input_length, _tokens)
-            turns = await self._made_safe(socket, work, turns)
-            text, reason = await self._generate(socket, request_id, turns, work.get("parameters") or {})
+            parameters = work.get("parameters") or {}
+            wished = _wished(parameters)
+            turns, used = await self._lengths.fitted(turns_of(work), wished)
+            safe = await self._made_safe(socket, work, turns)
+            if safe is not turns:
+                turns, used = await self._lengths.fitted(safe, wished)
+            parameters = self._clamped(parameters, used)
+            text, reason = await self._generate(socket, request_id, turns, parameters)
             self._processed += 1
-            end = {"text": text, "finish_reason": reason, "metrics": self._metrics(), "used_plugin": None}
+            end = {
+                "text": text,
+                "finish_reason": reason,
+                "metrics": await self._metrics(),
+                "used_plugin": None,
+            }
             await self._say(socket, {"request_id": request_id, "response_type": "generated_text", **end})
         except EngineError as error:
             await self._fail(socket, request_id, str(error))
@@ -166,7 +178,6 @@ class Worker:
         batch = _Batch(self, socket, request_id)
         sequences = stops(self._form)
         stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
-        parameters = self._clamped(parameters, turns)
         async for said in self._engine.generate(turns, self._form, parameters, sequences):
             broken = broken or "\ufffd" in said.text  # half a character: the whole text has all of it
             text = "" if said.special or broken else stopping.push(said.text)
@@ -184,12 +195,11 @@ class Worker:
         await batch.flush()
         return told + rest, reason
 
-    def _clamped(self, parameters: dict[str, Any], turns: list[Turn]) -> dict[str, Any]:
+    def _clamped(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
         """No more new tokens than there is room for after the prompt."""
+        room = max(self._serves.max_total_length - used - 1, 1)
         sampling = dict(parameters.get("sampling_parameters") or {})
-        used = sum(_tokens(turn.text) for turn in turns)
-        room = max(self._serves.max_total_length - min(used, self._serves.max_input_length) - 1, 1)
-        sampling["max_new_tokens"] = min(int(sampling.get("max_new_tokens") or 1024), room)
+        sampling["max_new_tokens"] = min(_wished(parameters), room)
         return parameters | {"sampling_parameters": sampling}
 
     async def _made_safe(
@@ -212,16 +222,16 @@ class Worker:
 
     async def _fail(self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str) -> None:
         log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
-        told = {"error": error, "metrics": self._metrics()}
+        told = {"error": error, "metrics": await self._metrics()}
         await self._say(socket, {"request_id": request_id, "response_type": "error", **told})
 
     async def _say(self, socket: aiohttp.ClientWebSocketResponse, frame: dict[str, Any]) -> None:
         await socket.send_str(msgspec.json.encode(frame).decode())
 
-    def _metrics(self) -> dict[str, Any]:
-        return machine.metrics() | {"requests_processed": self._processed}
+    async def _metrics(self) -> dict[str, Any]:
+        return machine.metrics(await self._gpus.now()) | {"requests_processed": self._processed}
 
-    def _info(self) -> dict[str, Any]:
+    async def _info(self) -> dict[str, Any]:
         serves = self._serves
         shape = {
             "model_id": serves.model_id,
@@ -230,7 +240,8 @@ class Worker:
             "quantized": serves.quantized,
         }
         config = {"model_config": shape, "max_parallel_requests": serves.at_once}
-        return {"config": config, "hardware_info": machine.hardware(), "extensions": ["cancel", "drain"]}
+        hardware = machine.hardware(await self._gpus.now())
+        return {"config": config, "hardware_info": hardware, "extensions": ["cancel", "drain"]}
 
 
 class _Batch:
@@ -268,8 +279,9 @@ class _Batch:
             await self._worker._say(self._socket, frame)
 
 
-def _tokens(text: str) -> int:
-    return len(text.encode()) // _BYTES_PER_TOKEN + 1
+def _wished(parameters: dict[str, Any]) -> int:
+    """New tokens."""
+    return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -1,0 +1,92 @@
+"""What `nvidia-smi` says of the GPUs of a machine; nothing where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+_ASKED = "driver_version,name,memory.total,memory.used,utilization.gpu"
+_MB = 1 << 20
+_GOOD_FOR_S = 5.0
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One of them, as it was a moment ago. None: it does not tell, as a MIG slice's load."""
+
+    driver: str
+    name: str
+    total_mb: float | None
+    used_mb: float | None
+    busy: float | None
+    """In per cent."""
+
+    def hardware(self) -> dict[str, Any]:
+        """`WorkerGPUInfo`."""
+        return {"name": self.name, "total_memory": int((self.total_mb or 0) * _MB)}
+
+    def metrics(self) -> dict[str, Any]:
+        """`GPUMetricsInfo`."""
+        share = None
+        if self.total_mb and self.used_mb is not None:
+            share = round(100.0 * self.used_mb / self.total_mb, 1)
+        return {"gpu_usage": self.busy, "mem_usage": share}
+
+
+class Gpus:
+    """Belongs to one event loop. Asks again after some seconds, and not at all where nobody can answer."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """`clock`: seconds that only go up."""
+        self._clock = clock
+        self._program = shutil.which("nvidia-smi")
+        self._known: list[Gpu] = []
+        self._asked_at = -_GOOD_FOR_S
+        self._asking = asyncio.Lock()
+
+    async def now(self) -> list[Gpu]:
+        """In the order of their numbers."""
+        async with self._asking:
+            if self._program is not None and self._clock() >= self._asked_at + _GOOD_FOR_S:
+                self._known = read(await _output(self._program))
+                self._asked_at = self._clock()
+        return self._known
+
+
+def read(output: str) -> list[Gpu]:
+    """Lines of `nvidia-smi --query-gpu=… --format=csv,noheader,nounits`; what is none is left out."""
+    rows = ([field.strip() for field in line.split(",")] for line in output.splitlines())
+    return [Gpu(row[0], row[1], *map(_number, row[2:])) for row in rows if len(row) == _ASKED.count(",") + 1]
+
+
+def _number(field: str) -> float | None:
+    try:
+        return float(field)
+    except ValueError:  # [N/A], [Not Supported] …
+        return None
+
+
+async def _output(program: str) -> str:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            f"--query-gpu={_ASKED}",
+            "--format=csv,noheader,nounits",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+    return output.decode("utf-8", "replace") if process.returncode == 0 else ""

@@ -1,0 +1,108 @@
+"""Our pull worker over engines that speak as vLLM and SGLang do, with the chats in each database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from chat_user import ChatUser, login, words
+from hand_driven_worker import CHAT, KEY
+from modelled_engines import Kind, ModelledEngine, modelled_engine
+from radixway.chat.worker import Serves, Worker, detect
+from radixway.chat.worker.lengths import Lengths
+from radixway.chat.worker.prompts import Turn
+from running_gateway import running_gateway
+
+KINDS: list[Kind] = ["vllm", "sglang"]
+
+
+@pytest.fixture
+async def eve(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ChatUser]:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    models = [{"name": "m", "model_id": "m", "max_input_length": 32, "max_total_length": 64}]
+    async with running_gateway(chat=CHAT | {"database": database_url, "models": models}) as gateway:
+        yield await login(gateway, "eve")
+
+
+@asynccontextmanager
+async def working(eve: ChatUser, engine: ModelledEngine, workers: int = 1) -> AsyncIterator[None]:
+    async with aiohttp.ClientSession() as session:
+        found = await detect(session, engine.url)
+        assert found.serving.longest_total == engine.context
+        serves = Serves("m", 32, engine.context)
+        several = [Worker(session, eve.gateway.url, KEY, found, serves) for _ in range(workers)]
+        running = [asyncio.create_task(each.run()) for each in several]
+        try:
+            yield
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_answers_come_whole_and_the_engine_is_never_asked_for_more_than_it_holds(
+    eve: ChatUser, kind: Kind
+) -> None:
+    long = " ".join(f"word{number}" for number in range(200))
+    async with modelled_engine(kind) as engine, working(eve, engine):
+        for content in ("hello", long):
+            heard = await eve.heard(await eve.asked(content, sampling_parameters={"max_new_tokens": 1000}))
+            assert words(heard) == heard[-1]["message"]["content"] == "Grüße!"
+        short, cut = engine.generated
+        assert short["messages"] == [{"role": "user", "content": "hello"}] and short["max_tokens"] >= 50
+        (kept,) = cut["messages"]
+        assert long.endswith(kept["content"]) and len(kept["content"].split()) >= 20
+        assert 20 <= cut["max_tokens"] <= engine.context - engine.prompt_tokens(cut["messages"])
+
+
+async def test_each_of_several_connections_is_a_worker(eve: ChatUser) -> None:
+    async with modelled_engine("vllm") as engine, working(eve, engine, workers=3):
+        answers = [await eve.asked("hello") for _ in range(3)]
+        assert [words(await eve.heard(answer)) for answer in answers] == ["Grüße!"] * 3
+        root = {"Authorization": f"Bearer {root_token(eve)}"}
+        _, sessions = await eve.gateway.get("/workers/sessions", headers=root)
+        assert len(sessions) == 3
+
+
+def root_token(eve: ChatUser) -> str:
+    chats = eve.gateway.gateway.chats
+    assert chats is not None and chats.room is not None
+    return chats.room.secrets.root_token
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_old_turns_go_by_the_engines_own_count_and_are_counted_once(kind: Kind) -> None:
+    turns = [Turn("system", "be kind")]
+    for number in range(30):
+        turns += [Turn("user", f"question number {number}"), Turn("assistant", f"answer {number} is here")]
+    turns.append(Turn("user", "and now"))
+    async with modelled_engine(kind) as engine, aiohttp.ClientSession() as session:
+        lengths = Lengths(await detect(session, engine.url), "engine", 48, 64)
+        kept, used = await lengths.fitted(turns, 10)
+        assert kept[0] == turns[0] and kept[1:] == turns[-len(kept) + 1 :] and kept[1].role == "user"
+        real = engine.prompt_tokens([{"content": turn.text} for turn in kept])
+        assert 30 <= real <= 48 and used <= 48
+        before = engine.tokenized
+        again, _ = await lengths.fitted(turns, 10)
+        assert again == kept and engine.tokenized - before <= 9
+
+
+async def test_an_engine_that_counts_nothing_is_asked_for_less() -> None:
+    async with aiohttp.ClientSession() as session:
+        async with modelled_engine("vllm") as engine:
+            lengths = Lengths(await detect(session, engine.url), "engine", 48, 64)
+        kept, used = await lengths.fitted([Turn("user", "word " * 100)], 10)  # it is gone
+    assert used <= 48 and 20 <= len(kept[0].text.split()) <= 30
+
+
+async def test_where_there_is_plainly_room_nobody_is_asked() -> None:
+    async with modelled_engine("vllm") as engine, aiohttp.ClientSession() as session:
+        turns = [Turn("user", "hello there")]
+        kept, used = await Lengths(await detect(session, engine.url), "engine", 48, 64).fitted(turns, 10)
+        assert (kept, engine.tokenized) == (turns, 0) and used >= 2
