@@ -26,7 +26,7 @@ async def test_a_worker_of_one_process_is_known_to_all_until_it_leaves(database:
     session = Session("w", INFO, house.clock())
     await one.open(session)
     async with other.running():
-        assert list(other.models) == ["m-2048-1024-f"] and other.busy == {"m": 1}
+        assert list(other.models) == ["m-2048-1024-f"] and other.busy == {"m-2048-1024-f": 1}
         (shape,) = await other.shapes()
         assert shape["worker_id"] == "w" and shape["worker_info"]["config"]["max_parallel_requests"] == 2
         await one.close(session)
@@ -47,4 +47,4 @@ async def test_workers_that_come_at_the_same_time_are_all_noted(database: Databa
     house = House(database)
     sessions = process(house)
     await asyncio.gather(*(sessions.open(Session(f"w{n}", INFO, house.clock())) for n in range(8)))
-    assert len(await sessions.shapes()) == 8 and sessions.busy == {"m": 8}
+    assert len(await sessions.shapes()) == 8 and sessions.busy == {"m-2048-1024-f": 8}
