@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from radixway.chat import statements
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.records import User, UserRole
@@ -39,7 +40,7 @@ class Accounts:
     async def find(self, user_id: str) -> User:
         """Raises NotFound, for one that was deleted too."""
         async with self._database.read() as read:
-            row = (await read.execute(select(users).where(users.c.id == user_id))).first()
+            row = (await read.execute(statements.USER, {"user": user_id})).first()
             if row is None or row.deleted:
                 raise NotFound("User not found")
             return User(**row._mapping)

@@ -16,17 +16,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, or_, select, update
+from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from radixway.chat import statements
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
 from radixway.chat.ids import new_id
 from radixway.chat.messages import end_message
 from radixway.chat.records import Job, MessageState
 from radixway.chat.schema import jobs, messages
-
-READY, LEASED, DEAD, BLOCKED = "ready", "leased", "dead", "blocked"
+from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,44 +99,19 @@ class Jobs:
         `worker`, `worker_id`: noted with the message.
         """
         now = self._clock()
-        first = (
-            select(jobs.c.number)
-            .where(
-                jobs.c.state == READY,
-                jobs.c.queue.in_(queues),
-                jobs.c.available_at <= now,
-                or_(jobs.c.deadline.is_(None), jobs.c.deadline > now),
-            )
-            .order_by(jobs.c.priority.desc(), jobs.c.number)
-            .limit(1)
-            .with_for_update(skip_locked=True)
-        )
-        take = (
-            update(jobs)
-            .where(jobs.c.number == first.scalar_subquery(), jobs.c.state == READY)
-            .values(
-                state=LEASED,
-                lease_owner=owner,
-                lease_until=now + self.lease_s,
-                attempts=jobs.c.attempts + 1,
-                attempt_id=new_id(),
-            )
-            .returning(jobs)
-        )
+        lease = {"lease_owner": owner, "lease_until": now + self.lease_s, "attempt_id": new_id()}
+        begun = {
+            "state": MessageState.IN_PROGRESS,
+            "work_begin_at": now,
+            "worker_id": worker_id,
+            "worker_config": worker,
+        }
         async with self._database.write() as write:
-            row = (await write.execute(take)).first()
+            wanted = {"queues": list(queues), "now": now}
+            row = (await write.execute(statements.CLAIM, wanted | lease)).first()
             if row is None:
                 return None
-            await write.execute(
-                update(messages)
-                .where(messages.c.id == row.message_id)
-                .values(
-                    state=MessageState.IN_PROGRESS,
-                    work_begin_at=now,
-                    worker_id=worker_id,
-                    worker_config=worker,
-                )
-            )
+            await write.execute(statements.CHANGE_MESSAGE, {"message": row.message_id} | begun)
         return Job(row.message_id, row.user_id, row.queue, row.attempts, row.attempt_id, row.lease_until)
 
     async def renew(self, attempts: Collection[str]) -> set[str]:
@@ -156,11 +131,8 @@ class Jobs:
             message_id = await self._held(write, attempt)
             if message_id is None:
                 return False
-            await write.execute(
-                update(messages)
-                .where(messages.c.id == message_id, messages.c.first_token_at.is_(None))
-                .values(first_token_at=self._clock())
-            )
+            first = {"message": message_id, "first_token_at": self._clock()}
+            await write.execute(statements.FIRST_TOKEN, first)
             return True
 
     async def finish(self, attempt: str, content: str, **fields: Any) -> bool:
@@ -171,7 +143,7 @@ class Jobs:
                 return False
             whole = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
             await self._end(write, message_id, whole | fields)
-            await write.execute(jobs.delete().where(jobs.c.message_id == message_id))
+            await write.execute(statements.DELETE_JOB, {"message": message_id})
             return True
 
     async def fail(
@@ -279,7 +251,7 @@ class Jobs:
         """When time alone will next give `reap` or `claim` something to do (None: never), and whether any
         job waits for another answer."""
         async with self._database.read() as read:
-            *times, blocked = (await read.execute(_TIMES, {"now": self._clock()})).one()
+            *times, blocked = (await read.execute(statements.TIMES, {"now": self._clock()})).one()
             return min((at for at in times if at is not None), default=None), blocked > 0
 
     async def ready_queues(self) -> list[str]:
@@ -321,22 +293,19 @@ class Jobs:
     async def queue_of(self, message_id: str) -> str | None:
         """Where its job is or was; None where it has none any more."""
         async with self._database.read() as read:
-            found: str | None = (
-                await read.execute(select(jobs.c.queue).where(jobs.c.message_id == message_id))
-            ).scalar_one_or_none()
+            asked = await read.execute(statements.QUEUE_OF, {"message": message_id})
+            found: str | None = asked.scalar_one_or_none()
             return found
 
     async def order(self, queue: str) -> list[str]:
         """The messages that wait there, the next one first."""
-        wanted = select(jobs.c.message_id).where(jobs.c.state == READY, jobs.c.queue == queue)
         async with self._database.read() as read:
-            rows = await read.execute(wanted.order_by(jobs.c.priority.desc(), jobs.c.number))
-            return list(rows.scalars())
+            return list((await read.execute(statements.ORDER, {"of_queue": queue})).scalars())
 
     async def _held(self, write: AsyncConnection, attempt: str) -> str | None:
         """The message of a current attempt, which nobody else changes before the transaction ends."""
-        held = select(jobs.c.message_id).where(jobs.c.attempt_id == attempt, jobs.c.state == LEASED)
-        found: str | None = (await write.execute(held.with_for_update())).scalar_one_or_none()
+        asked = await write.execute(statements.HELD, {"attempt": attempt})
+        found: str | None = asked.scalar_one_or_none()
         return found
 
     async def _attempts_left(self, write: AsyncConnection, message_id: str) -> bool:
@@ -386,10 +355,12 @@ class Jobs:
         )
 
     async def _end(self, write: AsyncConnection, message_id: str, values: dict[str, Any]) -> None:
-        ended = update(messages).where(messages.c.id == message_id).values(**values)
-        row = (await write.execute(ended.returning(*Ends.COLUMNS))).first()
+        row = (await write.execute(_ENDED, {"message": message_id} | values)).first()
         if row is not None:
             await self._ends.tell(write, row)
+
+
+_ENDED = statements.CHANGE_MESSAGE.returning(*Ends.COLUMNS)
 
 
 def _overdue(now: float) -> Any:
@@ -397,13 +368,3 @@ def _overdue(now: float) -> Any:
         and_(jobs.c.state == LEASED, jobs.c.lease_until <= now),
         and_(jobs.c.state == READY, jobs.c.deadline <= now),
     )
-
-
-_TIMES = select(
-    func.min(case((jobs.c.state == LEASED, jobs.c.lease_until))),
-    func.min(case((jobs.c.state == READY, jobs.c.deadline))),
-    func.min(
-        case((and_(jobs.c.state == READY, jobs.c.available_at > bindparam("now")), jobs.c.available_at))
-    ),
-    func.count(case((jobs.c.state == BLOCKED, 1))),
-)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Row, func, literal, select, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from radixway.chat import statements
 from radixway.chat.budgets import Budget
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
@@ -16,7 +17,8 @@ from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, To
 from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
-from radixway.chat.schema import chats, jobs, messages
+from radixway.chat.schema import jobs, messages
+from radixway.chat.statements import UNDER_WAY
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way, or it
@@ -24,7 +26,6 @@ waits its turn."""
 
 _TITLE = 100
 """Characters of a title."""
-_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Messages:
     async def get(self, message_id: str) -> Message | None:
         """Whoever it belongs to."""
         async with self._database.read() as read:
-            row = (await read.execute(select(messages).where(messages.c.id == message_id))).first()
+            row = (await read.execute(statements.MESSAGE, {"message": message_id})).first()
             return None if row is None else Message.of(row)
 
     async def among(self, ids: Collection[str]) -> list[Message]:
@@ -120,20 +121,8 @@ class Messages:
 
     async def thread(self, message_id: str) -> list[Message]:
         """A message and all above it, the first of the chat first; empty where there is no such message."""
-        above = (
-            select(messages.c.id, messages.c.parent_id, literal(0).label("depth"))
-            .where(messages.c.id == message_id)
-            .cte(recursive=True)
-        )
-        parent = messages.alias()
-        above = above.union_all(
-            select(parent.c.id, parent.c.parent_id, above.c.depth + 1).join(
-                above, parent.c.id == above.c.parent_id
-            )
-        )
-        wanted = select(messages).join(above, messages.c.id == above.c.id).order_by(above.c.depth.desc())
         async with self._database.read() as read:
-            return [Message.of(row) for row in await read.execute(wanted)]
+            return [Message.of(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
 
     async def note_safety(
         self, attempt_id: str, message_id: str, content: str, level: int, label: str, rots: str
@@ -244,16 +233,17 @@ class Messages:
         )
         now = message.created_at
         await write.execute(
-            jobs.insert().values(
-                message_id=message.id,
-                user_id=user_id,
-                queue=question.queue,
-                priority=question.priority,
-                state="blocked" if await _under_way(write, parent.parent_id) else "ready",
-                created_at=now,
-                available_at=now,
-                deadline=None if question.waits_s is None else now + question.waits_s,
-            )
+            statements.INSERT_JOB,
+            {
+                "message_id": message.id,
+                "user_id": user_id,
+                "queue": question.queue,
+                "priority": question.priority,
+                "state": "blocked" if await _under_way(write, parent.parent_id) else "ready",
+                "created_at": now,
+                "available_at": now,
+                "deadline": None if question.waits_s is None else now + question.waits_s,
+            },
         )
         await self._touch(write, chat_id, message.id)
         return message, ended
@@ -261,10 +251,7 @@ class Messages:
     async def _make_way(self, write: AsyncConnection, chat_id: str, while_busy: WhileBusy) -> list[str]:
         if while_busy == "enqueue":
             return []
-        found = await write.execute(
-            select(messages.c.id).where(messages.c.chat_id == chat_id, messages.c.state.in_(_UNDER_WAY))
-        )
-        under_way = list(found.scalars())
+        under_way = list((await write.execute(statements.UNDER_WAY_IN, {"chat": chat_id})).scalars())
         if under_way and while_busy == "reject":
             raise Occupied("This chat is being answered")
         for message_id in under_way:
@@ -273,7 +260,10 @@ class Messages:
 
     async def _check_share(self, write: AsyncConnection, user_id: str, queue: str) -> None:
         at_once, waiting = self._limits.at_once, self._limits.waiting
-        if at_once is not None and await _count(write, jobs.c.user_id == user_id, _alive()) >= at_once:
+        if (
+            at_once is not None
+            and (await write.execute(statements.ALIVE_OF, {"user": user_id})).scalar_one() >= at_once
+        ):
             raise TooMany(f"{at_once} answers at a time; wait for one of them")
         if self._limits.budget is not None:
             await self._limits.budget.check(write, user_id, self._clock())
@@ -318,20 +308,20 @@ class Messages:
 
     async def _insert(self, write: AsyncConnection, **values: Any) -> Message:
         values |= {"id": new_id(), "created_at": self._clock()}
-        row = (await write.execute(messages.insert().values(**values).returning(*messages.c))).one()
+        row = (await write.execute(statements.INSERT_MESSAGE, values)).one()
         return Message.of(row)
 
     async def _touch(self, write: AsyncConnection, chat_id: str, tail: str, title: str | None = None) -> None:
         values: dict[str, Any] = {"modified_at": self._clock(), "active_thread_tail_message_id": tail}
         if title is not None:
             values["title"] = title
-        await write.execute(update(chats).where(chats.c.id == chat_id).values(**values))
+        await write.execute(statements.CHANGE_CHAT, {"chat": chat_id, **values})
 
 
 async def own_chat(connection: AsyncConnection, user_id: str, chat_id: str, *, lock: bool = False) -> Chat:
     """A user's chat; with `lock`, nobody else writes in it before the transaction ends. Raises NotFound."""
-    wanted = select(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
-    row = (await connection.execute(wanted.with_for_update() if lock else wanted)).first()
+    wanted = statements.OWN_CHAT_LOCKED if lock else statements.OWN_CHAT
+    row = (await connection.execute(wanted, {"chat": chat_id, "user": user_id})).first()
     if row is None:
         raise NotFound("Chat not found")
     return Chat(**row._mapping)
@@ -357,7 +347,7 @@ async def end_message(
         values["content"] = partial
     ended = await write.execute(
         update(messages)
-        .where(messages.c.id == message_id, messages.c.state.in_(_UNDER_WAY))
+        .where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
         .values(**values)
         .returning(*Ends.COLUMNS)
     )
@@ -368,8 +358,7 @@ async def end_message(
 
 
 async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:
-    wanted = select(messages).join(chats).where(messages.c.id == message_id, chats.c.user_id == user_id)
-    row = (await connection.execute(wanted)).first()
+    row = (await connection.execute(statements.OWN_MESSAGE, {"message": message_id, "user": user_id})).first()
     if row is None:
         raise NotFound("Message not found")
     return Message.of(row)
@@ -389,12 +378,8 @@ async def _count(connection: AsyncConnection, *conditions: Any) -> int:
     return counted
 
 
-def _alive() -> Any:
-    return jobs.c.state.in_(("ready", "leased", "blocked"))
-
-
 async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:
-    wanted = select(messages.c.id).where(messages.c.id == message_id, messages.c.state.in_(_UNDER_WAY))
+    wanted = select(messages.c.id).where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
     return message_id is not None and (await connection.execute(wanted)).first() is not None
 
 

@@ -1,0 +1,101 @@
+"""What every answer asks the database, made once: to make a statement takes longer than SQLite takes for it.
+
+Their parameters are what is named in `bindparam`, and columns to be written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, case, func, literal, or_, select, update
+
+from radixway.chat.records import MessageState
+from radixway.chat.schema import chats, jobs, messages, users
+
+UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
+READY, LEASED, DEAD, BLOCKED = "ready", "leased", "dead", "blocked"
+
+
+def _thread() -> Select[Any]:
+    above = (
+        select(messages.c.id, messages.c.parent_id, literal(0).label("depth"))
+        .where(messages.c.id == bindparam("message"))
+        .cte(recursive=True)
+    )
+    parent = messages.alias()
+    above = above.union_all(
+        select(parent.c.id, parent.c.parent_id, above.c.depth + 1).join(
+            above, parent.c.id == above.c.parent_id
+        )
+    )
+    return select(messages).join(above, messages.c.id == above.c.id).order_by(above.c.depth.desc())
+
+
+def _claim() -> Any:
+    now: Any = bindparam("now")
+    first = (
+        select(jobs.c.number)
+        .where(
+            jobs.c.state == READY,
+            jobs.c.queue.in_(bindparam("queues", expanding=True)),
+            jobs.c.available_at <= now,
+            or_(jobs.c.deadline.is_(None), jobs.c.deadline > now),
+        )
+        .order_by(jobs.c.priority.desc(), jobs.c.number)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    return (
+        update(jobs)
+        .where(jobs.c.number == first.scalar_subquery(), jobs.c.state == READY)
+        .values(state=LEASED, attempts=jobs.c.attempts + 1)
+        .returning(jobs)
+    )
+
+
+USER = select(users).where(users.c.id == bindparam("user"))
+OWN_CHAT = select(chats).where(chats.c.id == bindparam("chat"), chats.c.user_id == bindparam("user"))
+OWN_CHAT_LOCKED = OWN_CHAT.with_for_update()
+CHANGE_CHAT = update(chats).where(chats.c.id == bindparam("chat"))
+
+MESSAGE = select(messages).where(messages.c.id == bindparam("message"))
+OWN_MESSAGE = MESSAGE.join(chats).where(chats.c.user_id == bindparam("user"))
+THREAD = _thread()
+"""A `message` and all above it, the first of its chat first."""
+UNDER_WAY_IN = select(messages.c.id).where(
+    messages.c.chat_id == bindparam("chat"), messages.c.state.in_(UNDER_WAY)
+)
+INSERT_MESSAGE = messages.insert().returning(*messages.c)
+CHANGE_MESSAGE = update(messages).where(messages.c.id == bindparam("message"))
+FIRST_TOKEN = CHANGE_MESSAGE.where(messages.c.first_token_at.is_(None))
+
+INSERT_JOB = jobs.insert()
+CLAIM = _claim()
+"""The first job of `queues` that may begin `now`; with the columns of its lease."""
+HELD = (
+    select(jobs.c.message_id)
+    .where(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
+    .with_for_update()
+)
+"""The message of a current `attempt`, which nobody else changes before the transaction ends."""
+DELETE_JOB = jobs.delete().where(jobs.c.message_id == bindparam("message"))
+QUEUE_OF = select(jobs.c.queue).where(jobs.c.message_id == bindparam("message"))
+ALIVE_OF = (
+    select(func.count())
+    .select_from(jobs)
+    .where(jobs.c.user_id == bindparam("user"), jobs.c.state.in_((READY, LEASED, BLOCKED)))
+)
+ORDER = (
+    select(jobs.c.message_id)
+    .where(jobs.c.state == READY, jobs.c.queue == bindparam("of_queue"))
+    .order_by(jobs.c.priority.desc(), jobs.c.number)
+)
+TIMES = select(
+    func.min(case((jobs.c.state == LEASED, jobs.c.lease_until))),
+    func.min(case((jobs.c.state == READY, jobs.c.deadline))),
+    func.min(
+        case((and_(jobs.c.state == READY, jobs.c.available_at > bindparam("now")), jobs.c.available_at))
+    ),
+    func.count(case((jobs.c.state == BLOCKED, 1))),
+)
+"""When leases end, jobs have waited too long, and more may begin, and how many are blocked."""
