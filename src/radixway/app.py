@@ -221,6 +221,7 @@ class Gateway:
                 self._answer_metrics,
                 least_priority=least,
                 tenants=self.tenants,
+                named=reading.model_names,
             )
         else:
             self._rest.include_router(closed_routes())

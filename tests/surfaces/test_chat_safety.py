@@ -15,7 +15,7 @@ from chat_user import ChatUser, login, words
 from chatting import Chatter
 from guarded import ATTACK, EMAIL, guarded
 from hand_driven_worker import CHAT, HandDrivenWorker, hand_driven_worker
-from radixway.chat.safety.screen import REFUSED
+from radixway.chat.safety import REFUSED
 from radixway.config import ConfigError, load_config
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
@@ -193,6 +193,22 @@ async def test_what_a_worker_says_of_its_own_safety_is_recorded_once_an_attempt_
         assert [event["event_type"] for event in heard] == ["safe_prompt", "token", "message"]
 
 
+async def test_a_response_is_asked_for_with_the_safe_prompt(service: Service, worker: ScriptedWorker) -> None:
+    async with chatting(worker.url, url=service.url, level=2) as eve:
+        safe = f"{OPENING} __needs_caution__ as responsible chatbot that believes that be kind: "
+        body: dict[str, Any] = {"model": "m", "input": "How?"}
+        _, first, _ = await eve.gateway.post("/v1/responses", body)
+        assert first["status"] == "completed" and shown(worker) == [f"{safe}How?"]
+        service.outputs = "__casual__"
+        parts = [{"type": "input_text", "text": "And?"}]
+        body |= {"input": [{"role": "user", "content": parts}], "previous_response_id": first["id"]}
+        await eve.gateway.post("/v1/responses", body)
+        assert shown(worker)[:2] == [f"{safe}How?", "Gladly."] and OPENING not in str(shown(worker)[2])
+        service.status = 500
+        _, refused, _ = await eve.gateway.post("/v1/responses", body)
+        assert REFUSED in json.dumps(refused)
+
+
 @pytest.mark.parametrize(
     ("label", "level", "is_made_safe"),
     [
@@ -279,6 +295,7 @@ async def test_a_question_that_nobody_could_judge_is_refused_and_the_next_one_is
         service.status, service.outputs, service.hangs = 200, "__casual__", False
         turn = await user.ask(chat, "And now?")
         assert turn["answer"]["content"] == "Gladly."
+        assert shown(worker) == ["And now?"]  # what nobody judged is not shown with the next question either
 
 
 async def test_on_error_allow_answers_all_the_same(service: Service, worker: ScriptedWorker) -> None:

@@ -10,7 +10,8 @@ from radixway.chat import events
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
 from radixway.chat.records import Job, Message, MessageState
-from radixway.chat.safety.screen import Refused, Screen, as_shown
+from radixway.chat.safety.screen import Refused, Screen
+from radixway.chat.safety.threads import as_shown, without_withheld
 from radixway.chat.tokens import TokenLog
 
 _BATCH = 16
@@ -36,7 +37,7 @@ class Attempt:
         over, with whether the job waits again. `ended`: told of the message whose last word was said.
         `screen`: has questions judged."""
         self.job = job
-        self.thread = tuple(thread)
+        self.thread = without_withheld(thread)
         self.lost = asyncio.Event()
         """Set when the answer is not wanted from here any more: it has ended, or somebody else has it."""
         self.text = ""

@@ -14,7 +14,9 @@ import msgspec
 from radixway.chat.answers import Answers
 from radixway.chat.attempt import Attempt
 from radixway.chat.records import Message, Role
-from radixway.pipeline import GatewayError, Reply, Request
+from radixway.chat.safety import BLOCKED
+from radixway.pipeline import Forbidden, GatewayError, Reply, Request
+from radixway.pipeline.events import data_of, split_events
 from radixway.telemetry import Journal
 
 log = logging.getLogger(__name__)
@@ -145,6 +147,9 @@ class PushWorkers:
                         await attempt.token(choice.get("delta", {}).get("content") or "")
             return {"usage": usage, "finish_reason": reason}
         except GatewayError as error:
+            if error.status == 403 and not isinstance(error, Forbidden):  # the guard's word, or a rule's
+                await attempt.token(str(error))
+                return BLOCKED
             raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
         except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise Refused("the worker's answer cannot be read", again=True) from error
@@ -168,11 +173,15 @@ async def spoken(road: Road, request: Request) -> AsyncGenerator[dict[str, Any],
         reply = await road(request)
         if reply.status != 200:
             raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
-        if reply.chunks is None or not _is_stream(reply):
+        if not _is_stream(reply):
             answer = _decode(await _whole(reply))
             for choice in answer["choices"]:
                 choice["delta"] = choice["message"]
             yield answer
+            return
+        if reply.chunks is None:
+            for event in _events(reply.body):
+                yield {"usage": BLOCKED["usage"]} | event if _ends_filtered(event) else event
             return
         async for chunk in reply.chunks:
             for event in _events(chunk):
@@ -241,18 +250,23 @@ def _is_stream(reply: Reply) -> bool:
 
 
 async def _whole(reply: Reply) -> bytes:
-    """What was blocked, was kept from before, or comes from a worker that does not stream."""
+    """Of a worker that does not stream."""
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 
 def _events(chunk: bytes) -> Iterable[dict[str, Any]]:
-    for line in chunk.split(b"\n"):
-        data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+    for event in split_events(chunk):
+        data = data_of(event)
         if data and data != b"[DONE]":
-            event = _decode(data)
-            if "error" in event:
+            said = _decode(data)
+            if "error" in said:
                 raise Refused(_told(data), again=True)
-            yield event
+            yield said
+
+
+def _ends_filtered(event: dict[str, Any]) -> bool:
+    reasons = [choice.get("finish_reason") for choice in event.get("choices") or ()]
+    return BLOCKED["finish_reason"] in reasons
 
 
 def _usage(event: dict[str, Any]) -> dict[str, Any] | None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from radixway.chat.safety.verdict import Verdict, is_made_safe
+from radixway.chat.safety.threads import REFUSED
+from radixway.chat.safety.verdict import Verdict
 from radixway.config.chat_safety import ChatSafetySection
 
 if TYPE_CHECKING:
     from radixway.chat.records import Message
 
 log = logging.getLogger(__name__)
-
-REFUSED = "This question could not be checked for safety, and so it was not answered. Ask again in a while."
 
 Outcome = Literal["passed", "made_safe", "allowed", "refused"]
 
@@ -108,15 +107,3 @@ class Screen:
             raise Refused(REFUSED)
         self._count("allowed")
         return Screened(level)
-
-
-def as_shown(thread: Sequence[Message]) -> tuple[Message, ...]:
-    """A thread with its questions as they were made safe here when they were answered: a model is shown in
-    later turns what it was shown in the first place, and knows the beginning by heart.
-    """
-    return tuple(
-        replace(each, content=each.safe_content)
-        if each.safe_content and is_made_safe(each.safe_content, each.content or "")
-        else each
-        for each in thread
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +58,11 @@ class Chats:
         *,
         least_priority: int = -1,
         tenants: TenantsRoom | None = None,
+        named: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
         `metrics`: told of answers. `least_priority`: see `ChatRoom`. `tenants`: whose keys count.
+        `named`: what `road` knows besides models of workers.
         """
         self.room: ChatRoom | None = None
         """While they are open."""
@@ -69,6 +71,7 @@ class Chats:
         self._road = road
         self._erasure = erasure
         self._least_priority = least_priority
+        self._named = named
         self._screening = screening
         self._metrics = metrics
         self._tenants = tenants
@@ -182,7 +185,7 @@ class Chats:
             self._config,
             radixway_home(),
             road,
-            self._registry.models,
+            self._models,
             least_priority=self._least_priority,
             screen=None if self._screening is None else self._screening.screen,
         )
@@ -194,6 +197,11 @@ class Chats:
         ring = None if tenants is None else tenants.ring
         app = chat_app(room, self._erasure, ring)
         return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))
+
+    def _models(self) -> frozenset[str]:
+        """That the road answers for."""
+        served = self._registry.models()
+        return served.union(self._named()) if served else served
 
     def _look(self, _: object) -> None:
         if self.room is not None:

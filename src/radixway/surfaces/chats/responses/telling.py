@@ -10,6 +10,7 @@ import msgspec
 from radixway.chat.push import Road
 from radixway.chat.records import Message, Role
 from radixway.chat.responses import Items
+from radixway.chat.safety import BLOCKED, opening_of
 from radixway.parsers import ReadPart
 from radixway.pipeline import Reply, Request
 from radixway.surfaces.chats.responses.asking import chat_fields
@@ -28,7 +29,8 @@ def conversation(
     told: list[dict[str, Any]] = []
     for message in thread:
         if message.id in questions:
-            told += messages_of(questions[message.id])
+            said = messages_of(questions[message.id])
+            told += _opened(said, opening_of(message))
         elif message.role is Role.PROMPTER:
             told.append({"role": "user", "content": message.content or ""})
         elif message.id in answers:
@@ -36,6 +38,16 @@ def conversation(
         elif message.content:
             told.append({"role": "assistant", "content": message.content})
     return told
+
+
+def _opened(said: list[dict[str, Any]], opening: str) -> list[dict[str, Any]]:
+    """With words before the last of what was said."""
+    if not opening or not said:
+        return said
+    content = said[-1].get("content") or ""
+    if isinstance(content, str):
+        return [*said[:-1], said[-1] | {"content": opening + content}]
+    return [*said[:-1], said[-1] | {"content": [{"type": "text", "text": opening}, *content]}]
 
 
 def request_of(
@@ -76,6 +88,8 @@ async def say(road: Road, request: Request, tell: Tell) -> Hearing:
                 raise told_error(reply.status, _json(body))
             for part in hearing.chunk(body) if _is_stream(reply) else hearing.whole(body):
                 await tell(part)
+            if hearing.finish_reason == BLOCKED["finish_reason"]:
+                hearing.usage = hearing.usage or BLOCKED["usage"]
             return hearing
         async for chunk in reply.chunks:
             for part in hearing.chunk(chunk):

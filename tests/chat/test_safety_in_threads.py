@@ -1,0 +1,68 @@
+"""What is noted of questions that were made safe, and what models are shown of threads."""
+
+from __future__ import annotations
+
+from chat_house import USER, House
+from radixway.chat.database import Database
+from radixway.chat.messages import Question
+from radixway.chat.records import Message
+from radixway.chat.safety import BLOCKED, as_shown, without_withheld
+from radixway.chat.safety.threads import REFUSED
+
+
+async def test_only_the_attempt_that_holds_the_job_notes_that_a_question_was_made_safe(
+    database: Database,
+) -> None:
+    house = await House(database).open()
+    answer = await house.asked()
+    assert answer.parent_id is not None
+    first = await house.jobs.claim(["q"], "one")
+    assert first is not None
+    await house.jobs.fail(first.attempt_id, "gone")
+    second = await house.jobs.claim(["q"], "two")
+    assert second is not None
+    late = await house.messages.note_safety(first.attempt_id, answer.parent_id, "late", 2, "caution", "x")
+    assert late is None
+    noted = await house.messages.note_safety(
+        second.attempt_id, answer.parent_id, "safe", 2, "a\x00b", "be kind"
+    )
+    assert noted is not None and noted == await house.messages.find(USER, answer.parent_id)
+    assert (noted.safe_content, noted.safety_level, noted.safety_label) == ("safe", 2, "ab")
+    assert noted.content == "What is a radix tree?"
+
+
+async def turn(house: House, chat: str, parent: str | None, content: str, **end: object) -> Message:
+    """A question with an answer that ended so."""
+    asked = await house.messages.ask(USER, chat, parent, content)
+    answer, _ = await house.messages.request_answer(USER, chat, Question(asked.id, "q", "m", {}))
+    job = await house.jobs.claim(["q"], "one")
+    assert job is not None
+    if "error" in end:
+        await house.jobs.fail(job.attempt_id, str(end["error"]), again=False)
+    else:
+        await house.jobs.finish(job.attempt_id, f"re: {content}", **end)
+    return answer
+
+
+async def test_models_are_not_shown_what_was_kept_from_models_before(database: Database) -> None:
+    house = await House(database).open()
+    chat = await house.chat()
+    cut = {"finish_reason": "content_filter", "usage": {"total_tokens": 7}}
+    first = await turn(house, chat, None, "harmless")
+    blocked = await turn(house, chat, first.id, "blocked", **BLOCKED)
+    half = await turn(house, chat, blocked.id, "cut off amid words", **cut)
+    last = await turn(house, chat, half.id, "refused", error=REFUSED)
+    shown = without_withheld(await house.messages.thread(last.id))
+    kept = ["harmless", "re: harmless", "cut off amid words", "re: cut off amid words", "refused", None]
+    assert [message.content for message in shown] == kept  # the last one is what is being asked now
+
+
+async def test_a_workers_own_safe_prompt_is_not_taken_for_the_question(database: Database) -> None:
+    house = await House(database).open()
+    answer = await house.asked()
+    job = await house.jobs.claim(["q"], "one")
+    assert job is not None and answer.parent_id is not None
+    whole = "<|prompter|>Answer the following request with caution …: What is a radix tree?<|assistant|>"
+    await house.messages.note_safety(job.attempt_id, answer.parent_id, whole, 2, "caution", "")
+    thread = await house.messages.thread(answer.id)
+    assert as_shown(thread) == tuple(thread)
