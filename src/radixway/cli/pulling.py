@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -85,18 +86,24 @@ async def _work(
 ) -> None:
     import aiohttp
 
+    from radixway.chat.plugins import Chains, Plugins
     from radixway.chat.worker import Safety, Worker, detect
+    from radixway.config.chat_plugins import ChatPluginsSection
 
+    section = ChatPluginsSection()
+    plugins = Plugins(section, {}, time.time)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with aiohttp.ClientSession(timeout=timeout) as session, plugins.running():
         found = await detect(session, backend_url, engine)
         form = None if prompt_format == "auto" else prompt_format
         if form is not None and form not in found.formats:
             raise ValueError(f"--prompt-format {form}: the engine takes {', '.join(found.formats)}")
         serves = _serves(found.serving, **served)
         safety = Safety(session, safety_url) if enable_safety else None
+        chains = Chains(plugins, section)
         workers = [
-            Worker(session, server, api_key, found, serves, form=form, safety=safety) for _ in range(replicas)
+            Worker(session, server, api_key, found, serves, form=form, safety=safety, plugins=chains)
+            for _ in range(replicas)
         ]
 
         def drain() -> None:

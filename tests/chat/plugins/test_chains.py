@@ -129,6 +129,7 @@ async def test_what_was_done_is_kept_with_the_message_in_the_published_shape() -
         heard, message = await answered(eve, "calculator")
         _, read = await eve.call("GET", f"/v1/chats/{message['chat_id']}/messages/{message['id']}")
     used = message["used_plugin"]
+    assert read["used_plugin"] == used
     assert heard[-1]["message"]["used_plugin"] == used and read["usage"]["total_tokens"] == 14
     details = used.pop("execution_details")
     assert used.keys() == {"name", "url", "trusted"} and used["trusted"] is True
@@ -154,6 +155,14 @@ async def test_a_model_with_functions_is_offered_them_and_calls_several_at_once(
     assert first["tools"][0]["function"]["parameters"]["required"] == ["expression"]
     assert [each["role"] for each in second["messages"][-3:]] == ["assistant", "tool", "tool"]
     assert second["messages"][-2]["tool_call_id"] == second["messages"][-3]["tool_calls"][0]["id"] == "id-0"
+
+
+async def test_of_very_many_calls_at_once_some_are_made() -> None:
+    async with chatting(Model([("calculate", '{"expression": "6 * 7"}')] * 50, "42."), **FUNCTIONS) as eve:
+        heard, _ = await answered(eve, "calculator")
+    results = [result for _, result in steps(heard)]
+    assert results[:8] == ["42"] * 8 and len(results) == 50
+    assert all("at most 8 calls at once" in result for result in results[8:])
 
 
 @pytest.mark.parametrize("functions", [False, True])

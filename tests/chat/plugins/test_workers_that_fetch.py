@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from chat_user import login, words
-from hand_driven_worker import CHAT, hand_driven_worker
+from hand_driven_worker import CHAT, KEY, hand_driven_worker
+from radixway.chat.plugins import Chains, Plugins
+from radixway.chat.worker import Serves, Worker, detect
+from radixway.config.chat_plugins import ChatPluginsSection
 from running_gateway import running_gateway
+from scripted_worker import Exchange, scripted_worker
 
 SERVERS = {"mcp_servers": {"shop": {"command": "/nowhere/at/all"}}}
 
@@ -45,3 +53,57 @@ async def test_a_worker_is_told_the_manifest_and_its_steps_and_record_are_passed
             heard = await eve.heard(answer)
         assert [event["event_type"] for event in heard] == ["plugin_intermediate", "token", "message"]
         assert words(heard) == "You are great" and heard[-1]["message"]["used_plugin"] == used
+
+
+SAID = [
+    'Thought: I calculate\nAction: calculate\nAction Input: {"expression": "6 * 7"}\nObservation: 41?',
+    "Thought: I now know the final answer\nOpen Assistant: It is 42.End!",
+]
+
+
+async def test_our_worker_uses_plugins_over_an_engine_that_knows_nothing_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    said = iter(SAID)
+
+    async def tgi(exchange: Exchange) -> None:
+        if exchange.path == "/info":
+            await exchange.reply(200, b'{"model_id": "m", "max_total_tokens": 2048}')
+            return
+        text = next(said)
+        await exchange.begin_stream()
+        for at in range(0, len(text), 4):
+            token = {"token": {"id": 1, "text": text[at : at + 4], "logprob": -0.1}}
+            await exchange.chunk(b"data:" + json.dumps(token).encode() + b"\n\n")
+        end = {"token": {"id": 2, "text": "</s>", "special": True}, "generated_text": text}
+        end |= {"details": {"finish_reason": "eos_token"}}
+        await exchange.chunk(b"data:" + json.dumps(end).encode() + b"\n\n")
+        await exchange.end_stream()
+
+    section = ChatPluginsSection()
+    plugins = Plugins(section, {}, time.time)
+    async with (
+        scripted_worker(tgi) as engine,
+        running_gateway(chat=CHAT) as gateway,
+        aiohttp.ClientSession() as session,
+        plugins.running(),
+    ):
+        eve = await login(gateway, "eve")
+        found, chains = await detect(session, engine.url), Chains(plugins, section)
+        worker = Worker(session, gateway.url, KEY, found, Serves("m", 1024, 2048), plugins=chains)
+        running = asyncio.create_task(worker.run())
+        try:
+            entry = {"url": f"{gateway.url}/plugins/calculator/ai-plugin.json"}
+            heard = await eve.heard(await eve.asked("What is 6 * 7?", plugins=[entry]))
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert heard[0]["event_type"] == "plugin_intermediate"
+    assert heard[0]["current_plugin_action_response"] == "42"
+    message = heard[-1]["message"]
+    assert words(heard) == message["content"] == "It is 42."
+    assert message["used_plugin"]["execution_details"]["achieved_depth"] == 1
+    first, second = (each.json() for each in engine.requests if each.path == "/generate_stream")
+    assert "\nObservation:" in first["parameters"]["stop"] and "'calculate'" in first["inputs"]
+    assert second["inputs"].endswith("<|prompter|>Observation: 42</s><|assistant|>")

@@ -3,7 +3,7 @@
 `Plugins` finds them, `Chains` answers with one where the gateway's own workers answer.
 """
 
-from radixway.chat.plugins.chains import Chains
+from radixway.chat.plugins.chains import Chains, chosen
 from radixway.chat.plugins.shelf import Plugins
 
-__all__ = ["Chains", "Plugins"]
+__all__ = ["Chains", "Plugins", "chosen"]

@@ -10,18 +10,34 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from radixway.chat.attempt import Attempt
 from radixway.chat.plugins import react
 from radixway.chat.plugins.tools import Observation, Plugin, Tool, observe
-from radixway.chat.push import Ask
+
+if TYPE_CHECKING:
+    from radixway.chat.push import Ask
 
 ChatMessage = dict[str, Any]
 """One of OpenAI's."""
 _LAST = "You have used the tools as often as you may. Answer now, without them."
+_AT_ONCE = 8
+"""Calls of one round that are made."""
+_TOO_MANY = f"Error: at most {_AT_ONCE} calls at once; call again"
 _RECORD = 20_000
 """Characters of each step that are kept with the answer."""
+
+
+class Speaker(Protocol):
+    """Who the user hears, such as an `Attempt`."""
+
+    async def token(self, text: str) -> None:
+        """Some words."""
+        ...
+
+    async def plugin(self, thought: str, action: str, given: str, found: str) -> None:
+        """A call that was made."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +122,7 @@ class Chain:
 
     plugin: Plugin
     ask: Ask
-    attempt: Attempt
+    speaker: Speaker
     bounds: Bounds = field(default_factory=Bounds)
     told: Told = field(default_factory=Told)
     record: Record = field(init=False)
@@ -142,9 +158,9 @@ class Chain:
             async for event in events:
                 self.told.add(event)
                 for delta in deltas(event):
-                    await self.attempt.token(reader.add(delta.get("content") or ""))
+                    await self.speaker.token(reader.add(delta.get("content") or ""))
         if self.record.depth >= self.bounds.depth or react.action_in(reader.text) is None:
-            await self.attempt.token(reader.end())
+            await self.speaker.token(reader.end())
         return reader.text
 
     async def _act(self, action: react.Action) -> Observation:
@@ -163,7 +179,7 @@ class Chain:
             async for event in events:
                 self.told.add(event)
                 for delta in deltas(event):
-                    await self.attempt.token(delta.get("content") or "")
+                    await self.speaker.token(delta.get("content") or "")
 
     async def with_functions(self, messages: Sequence[ChatMessage]) -> None:
         """For models that call functions."""
@@ -178,7 +194,9 @@ class Chain:
             if last or not calls:
                 return
             thread.append({"role": "assistant", "content": text or None, "tool_calls": calls})
-            found = await asyncio.gather(*(self._call_function(call["function"]) for call in calls))
+            made = (self._call_function(call["function"]) for call in calls[:_AT_ONCE])
+            found = await asyncio.gather(*made)
+            found += [Observation(_TOO_MANY, failed=True)] * len(calls[_AT_ONCE:])
             self.record.depth += 1
             for call, observation in zip(calls, found, strict=True):
                 thread.append({"role": "tool", "tool_call_id": call["id"], "content": observation.text})
@@ -197,7 +215,7 @@ class Chain:
                 for delta in deltas(event):
                     piece = delta.get("content") or ""
                     if text.strip() or piece.strip():  # not the blank lines that stand before a call
-                        await self.attempt.token(piece)
+                        await self.speaker.token(piece)
                     text += piece
                     for number, part in enumerate(delta.get("tool_calls") or ()):
                         _join(calls, part.get("index", number), part)
@@ -234,7 +252,7 @@ class Chain:
         return observation
 
     async def _tell(self, thought: str, action: str, given: str, observation: Observation) -> None:
-        await self.attempt.plugin(thought, action, given, observation.text)
+        await self.speaker.plugin(thought, action, given, observation.text)
 
 
 def deltas(event: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -62,8 +62,8 @@ async def observe(tool: Tool, arguments: dict[str, Any], *, timeout_s: float, ch
         return Observation(f"Error: {tool.name} did not answer within {timeout_s:g} seconds", failed=True)
     except ToolFailed as error:
         return Observation(clean(f"Error: {error}")[:characters], failed=True)
-    except Exception as error:  # a tool is a stranger's: it may break in any way
-        log.warning("a tool met a defect", exc_info=error)
+    except Exception as error:  # noqa: BLE001 -- a tool is a stranger's, and what it raises may quote a prompt
+        log.warning("the tool %s is broken: %s", tool.name, type(error).__name__)
         return Observation(f"Error: {tool.name} is broken ({type(error).__name__})", failed=True)
     if len(found) > characters:
         found = f"{found[:characters]}\n… (cut: {len(found)} characters)"

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import msgspec
 
+from radixway.chat.plugins import Chains, chosen
 from radixway.chat.worker import machine
-from radixway.chat.worker.engines import Engine, EngineError
+from radixway.chat.worker.engines import Engine, EngineError, Said
 from radixway.chat.worker.gpus import Gpus
 from radixway.chat.worker.lengths import Lengths
 from radixway.chat.worker.prompts import PromptFormat, StopFilter, Turn, stops, turns_of
 from radixway.chat.worker.safety import Safety
+from radixway.chat.worker.telling import Batch, Speaker, tell
 
 log = logging.getLogger(__name__)
 
 _decode = msgspec.json.Decoder().decode
-_BATCH, _BATCH_S = 16, 0.015
 _LONGEST_WAIT_S = 30.0
 
 
@@ -54,6 +56,7 @@ class Worker:
         *,
         form: PromptFormat | None = None,
         safety: Safety | None = None,
+        plugins: Chains | None = None,
         first_wait_s: float = 0.5,
     ) -> None:
         """`server`: `ws://…`. `first_wait_s`: till a broken connection is made again; doubled each time."""
@@ -66,6 +69,7 @@ class Worker:
         self._lengths = Lengths(engine, self._form, serves.max_input_length, serves.max_total_length)
         self._gpus = Gpus()
         self._safety = safety
+        self._plugins = plugins
         self._first_wait_s = first_wait_s
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self._draining = asyncio.Event()
@@ -82,7 +86,7 @@ class Worker:
         while not self._draining.is_set():
             try:
                 async with self._session.ws_connect(self._url, headers=self._headers) as socket:
-                    await self._say(socket, await self._info())
+                    await tell(socket, await self._info())
                     wait_s = self._first_wait_s
                     await self._serve(socket)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -98,7 +102,7 @@ class Worker:
             await asyncio.wait({reading, draining}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 if "drain" in self._extensions:
-                    await self._say(socket, {"response_type": "drain"})
+                    await tell(socket, {"response_type": "drain"})
                 while self._jobs and not reading.done():
                     under_way: set[asyncio.Task[Any]] = {reading, *self._jobs.values()}
                     await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +128,7 @@ class Worker:
                     self._begin(socket, frame)
             elif kind == "ping":
                 pong = {"request_id": frame["id"], "response_type": "pong", "metrics": await self._metrics()}
-                await self._say(socket, pong)
+                await tell(socket, pong)
             elif kind == "cancel" and (job := self._jobs.get(frame.get("request_id", ""))) is not None:
                 job.cancel()
             elif kind == "extensions":
@@ -151,16 +155,13 @@ class Worker:
             safe = await self._made_safe(socket, work, turns)
             if safe is not turns:
                 turns, used = await self._lengths.fitted(safe, wished)
-            parameters = self._clamped(parameters, used)
-            text, reason = await self._generate(socket, request_id, turns, parameters)
+            if self._plugins is not None and chosen(parameters) is not None:
+                told = await self._with_plugin(socket, request_id, turns, parameters)
+            else:
+                told = await self._generate(socket, request_id, turns, self._clamped(parameters, used))
             self._processed += 1
-            end = {
-                "text": text,
-                "finish_reason": reason,
-                "metrics": await self._metrics(),
-                "used_plugin": None,
-            }
-            await self._say(socket, {"request_id": request_id, "response_type": "generated_text", **end})
+            end = {"used_plugin": None, "metrics": await self._metrics()} | told
+            await tell(socket, {"request_id": request_id, "response_type": "generated_text", **end})
         except EngineError as error:
             await self._fail(socket, request_id, str(error))
         except (KeyError, TypeError, ValueError) as error:
@@ -173,16 +174,56 @@ class Worker:
         request_id: str,
         turns: list[Turn],
         parameters: dict[str, Any],
-    ) -> tuple[str, str]:
+    ) -> dict[str, Any]:
         """Pass the words on in batches; returns all of them, and why they end."""
-        batch = _Batch(self, socket, request_id)
-        sequences = stops(self._form)
+        batch, told, reason = Batch(socket, request_id), "", "eos_token"
+        async with aclosing(self._said(turns, parameters)) as pieces:
+            async for said in pieces:
+                told += said.text
+                reason = said.finish_reason or reason
+                await batch.add(said.text, said.token_id, said.log_prob)
+        await batch.flush()
+        return {"text": told, "finish_reason": reason}
+
+    async def _with_plugin(
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        request_id: str,
+        turns: list[Turn],
+        parameters: dict[str, Any],
+    ) -> dict[str, Any]:
+        """As `_generate`, by way of a plugin's tools; also what was done with them."""
+        assert self._plugins is not None
+
+        async def ask(
+            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            asked = [Turn(message["role"], message["content"]) for message in messages]
+            asked, used = await self._lengths.fitted(asked, _wished(parameters))
+            pieces = self._said(asked, self._clamped(parameters, used), *more.get("stop", ()))
+            async with aclosing(pieces):
+                async for said in pieces:
+                    delta = {"content": said.text}
+                    yield {"choices": [{"delta": delta, "finish_reason": said.finish_reason}]}
+
+        speaker = Speaker(socket, request_id)
+        messages = [{"role": turn.role, "content": turn.text} for turn in turns]
+        noted = await self._plugins.say(speaker, self._serves.model_id, parameters, messages, ask)
+        await speaker.batch.flush()
+        reason = noted["finish_reason"] or "eos_token"
+        return {"text": speaker.told, "finish_reason": reason, "used_plugin": noted["used_plugin"]}
+
+    async def _said(
+        self, turns: list[Turn], parameters: dict[str, Any], *more_stops: str
+    ) -> AsyncGenerator[Said, None]:
+        """The model's words, without stop sequences and halves of characters; the last says why they end."""
+        sequences = (*more_stops, *stops(self._form))
         stopping, reason, told, whole, broken = StopFilter(sequences), "eos_token", "", None, False
         async for said in self._engine.generate(turns, self._form, parameters, sequences):
             broken = broken or "\ufffd" in said.text  # half a character: the whole text has all of it
             text = "" if said.special or broken else stopping.push(said.text)
             told += text
-            await batch.add(text, said.token_id, said.log_prob)
+            yield Said(text, said.token_id, said.log_prob)
             whole = said.whole if whole is None else whole
             reason = said.finish_reason or reason
             if stopping.stopped:
@@ -191,9 +232,7 @@ class Worker:
         rest = stopping.rest()
         if broken and whole is not None and whole.startswith(told):
             rest = StopFilter(sequences).push(whole)[len(told) :]
-        await batch.add(rest, 0, None)
-        await batch.flush()
-        return told + rest, reason
+        yield Said(rest, finish_reason=reason)
 
     def _clamped(self, parameters: dict[str, Any], used: int) -> dict[str, Any]:
         """No more new tokens than there is room for after the prompt."""
@@ -217,16 +256,13 @@ class Worker:
         safe = Turn(turns[-1].role, verdict.make_safe(turns[-1].text))
         told = {"safe_prompt": safe.text, "safety_parameters": {"level": level}}
         told |= {"safety_label": verdict.label, "safety_rots": verdict.rots}
-        await self._say(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
+        await tell(socket, {"request_id": work["id"], "response_type": "safe_prompt", **told})
         return [*turns[:-1], safe]
 
     async def _fail(self, socket: aiohttp.ClientWebSocketResponse, request_id: str, error: str) -> None:
         log.warning("a job failed: %s", error.partition(":")[0])  # the rest may quote a prompt
         told = {"error": error, "metrics": await self._metrics()}
-        await self._say(socket, {"request_id": request_id, "response_type": "error", **told})
-
-    async def _say(self, socket: aiohttp.ClientWebSocketResponse, frame: dict[str, Any]) -> None:
-        await socket.send_str(msgspec.json.encode(frame).decode())
+        await tell(socket, {"request_id": request_id, "response_type": "error", **told})
 
     async def _metrics(self) -> dict[str, Any]:
         return machine.metrics(await self._gpus.now()) | {"requests_processed": self._processed}
@@ -242,41 +278,6 @@ class Worker:
         config = {"model_config": shape, "max_parallel_requests": serves.at_once}
         hardware = machine.hardware(await self._gpus.now())
         return {"config": config, "hardware_info": hardware, "extensions": ["cancel", "drain"]}
-
-
-class _Batch:
-    """Tokens on their way: sent when there are enough of them, or the oldest has waited long enough."""
-
-    def __init__(self, worker: Worker, socket: aiohttp.ClientWebSocketResponse, request_id: str) -> None:
-        self._worker = worker
-        self._socket = socket
-        self._request_id = request_id
-        self._text = ""
-        self._tokens = 0
-        self._last: tuple[int, float | None] = 0, None
-        self._flushing: asyncio.Task[None] | None = None
-
-    async def add(self, text: str, token_id: int, log_prob: float | None) -> None:
-        self._text += text
-        self._tokens += 1
-        self._last = token_id, log_prob
-        if self._tokens >= _BATCH:
-            await self.flush()
-        elif self._text and (self._flushing is None or self._flushing.done()):
-            self._flushing = asyncio.create_task(self._flush_soon())
-
-    async def _flush_soon(self) -> None:
-        await asyncio.sleep(_BATCH_S)
-        with suppress(aiohttp.ClientError, OSError):  # reading ends with the connection, and says so
-            await self.flush()
-
-    async def flush(self) -> None:
-        if self._text:
-            token_id, log_prob = self._last
-            told = {"text": self._text, "log_prob": log_prob, "token_id": token_id, "tokens": self._tokens}
-            self._text, self._tokens = "", 0
-            frame = {"request_id": self._request_id, "response_type": "token", **told}
-            await self._worker._say(self._socket, frame)
 
 
 def _wished(parameters: dict[str, Any]) -> int:

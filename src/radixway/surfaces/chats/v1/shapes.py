@@ -55,6 +55,8 @@ class Message(BaseModel):
     """Between the question and the first word."""
     took_s: float | None
     """Between the question and the end."""
+    used_plugin: dict[str, Any] | None
+    """Of an answer: the plugin, and in `execution_details` what was done with it."""
     safety: Safety | None = None
     """Of a question that was made safe."""
     queue: Place | None = None
@@ -89,7 +91,7 @@ def _safety(message: records.Message) -> Safety | None:
 
 _PLAIN = (
     *("id", "chat_id", "parent_id", "role", "state", "content", "error"),
-    *("score", "model", "usage", "finish_reason"),
+    *("score", "model", "usage", "finish_reason", "used_plugin"),
 )
 
 
