@@ -42,6 +42,8 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("GET", "/auth/refresh"): Row(Opens.BY_ITS_OWN),
     ("GET", "/auth/login/debug"): Row(Opens.TO_ALL, query="?username=somebody"),
     ("GET", "/auth/callback/debug"): Row(Opens.TO_ALL, query="?code=somebody"),
+    ("GET", "/auth/login/{provider}"): Row(Opens.BY_ITS_OWN),
+    ("GET", "/auth/callback/{provider}"): Row(Opens.BY_ITS_OWN),
     ("POST", "/auth/trusted"): Row(Opens.BY_ITS_OWN),
     ("DELETE", "/account/"): Row(Opens.TO_USERS),
     ("DELETE", "/account"): Row(Opens.TO_ALL),

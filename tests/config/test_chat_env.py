@@ -79,3 +79,49 @@ def test_a_mistake_in_the_environment_names_its_variable(monkeypatch: pytest.Mon
     monkeypatch.setenv("RATE_LIMIT_MESSAGES_USER_SECONDS", "soon")
     with pytest.raises(ConfigError, match="environment: RATE_LIMIT_MESSAGES_USER_SECONDS"):
         load_config()
+
+
+def test_logins_and_secrets_are_read_and_the_published_root_token_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (
+        ("API_ROOT", "https://chat.example"),
+        ("ALLOW_DEBUG_AUTH", "True"),
+        ("AUTH_DISCORD_CLIENT_ID", "us"),
+        ("AUTH_DISCORD_CLIENT_SECRET", "hush"),
+        ("AUTH_GITHUB_CLIENT_ID", ""),
+        ("AUTH_SECRET", ""),
+        ("ROOT_TOKEN", "long enough to count"),
+    ):
+        monkeypatch.setenv(name, value)
+    chat = load_config().chat
+    assert chat.allow_debug_auth and chat.login.discord is not None and chat.login.github is None
+    assert chat.login.discord.client_secret.get_secret_value() == "hush"
+    assert chat.login.back == "https://chat.example/auth/callback"
+    assert chat.secrets.auth_secret is None and chat.secrets.root_token is not None
+    monkeypatch.setenv("ROOT_TOKEN", "1234")
+    with pytest.raises(ConfigError, match=r"chat\.secrets\.root_token: .*16"):
+        load_config()
+
+
+@pytest.mark.parametrize(
+    ("login", "why"),
+    [
+        ({"github": {"client_id": "us", "client_secret": "x"}}, "public_url is needed"),
+        ({"public_url": "http://chat.example"}, "https"),
+        ({"oidc": {"a": {"client_id": "us", "issuer": "http://idp.example"}}}, "oidc.a.issuer"),
+        ({"oidc": {"a": {"client_id": "us", "issuer": "https://user:pw@idp.example"}}}, "oidc.a.issuer"),
+        ({"oidc": {"google": {"client_id": "us", "issuer": "https://a.b"}}}, "another provider's name"),
+        (
+            {"oidc": {"a": {"client_id": "us", "issuer": "https://a.b", "scopes": ["email"]}}},
+            "openid must be among",
+        ),
+        (
+            {"oidc": {"a": {"client_id": "us", "issuer": "https://a.b", "admin_claim": "groups"}}},
+            "go together",
+        ),
+    ],
+)
+def test_logins_that_could_not_work_are_refused_by_their_place(login: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_config(overrides={"chat": {"login": login}})

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from radixway.chat.ends import EndedAnswer, Ends
 from radixway.chat.feedback import Feedback
 from radixway.chat.jobs import Jobs
 from radixway.chat.keys import Keys
+from radixway.chat.login import Logins
 from radixway.chat.messages import Limits, Messages
 from radixway.chat.metrics import AnswerMetrics
 from radixway.chat.migrations import migrate
@@ -70,7 +72,7 @@ class ChatRoom:
         """
         self.config = config
         self.database = database_of(config, home)
-        self.secrets = secrets_of(home)
+        self.secrets = secrets_of(home, config)
         self.clock = clock
         self.hooks = HookRoom(config.webhooks, self.database, self.secrets, clock)
         limits = config.limits
@@ -101,6 +103,9 @@ class ChatRoom:
         self.workers = Workers(self.database, clock)
         self.keys = Keys(self.database, clock)
         self.credentials = Credentials(self.secrets, self.database, clock)
+        self.logins = Logins(
+            config.login, self.secrets, self.database, clock, self.accounts, self.credentials
+        )
         self.jobs = Jobs(
             self.database,
             clock,
@@ -205,8 +210,11 @@ def database_of(config: ChatSection, home: Path) -> Database:
         raise ConfigError(f"chat.database: {error}") from None
 
 
-def secrets_of(home: Path) -> Secrets:
-    """Those in `home`, made now where there are none. Raises ConfigError."""
+def secrets_of(home: Path, config: ChatSection) -> Secrets:
+    """Those of the configuration, the rest from `home`, made now where there are none. Raises ConfigError."""
+    chosen = {name: secret.get_secret_value() for name, secret in config.secrets if secret is not None}
+    if len(chosen) == len(Secrets.__slots__):
+        return Secrets(**chosen)
     path = home / "chat-secrets.json"
     try:
         found, made = read_or_make(path)
@@ -214,4 +222,4 @@ def secrets_of(home: Path) -> Secrets:
         raise ConfigError(f"chat: {error}") from error
     if made:
         log.warning("chats: secrets were made, the root token among them: %s", path)
-    return found
+    return replace(found, **chosen)

@@ -44,11 +44,11 @@ _Tenant = Annotated[str | None, typer.Option(help="Whose they are.")]
 @chat_app.command("root-token")
 def root_token(config: ConfigFile = None) -> None:
     """Print the administrator's token, made now where there is none."""
-    load(config)
+    settings = load(config)
     try:
         from radixway.chat.room import secrets_of
 
-        out.print(secrets_of(radixway_home()).root_token, soft_wrap=True)
+        out.print(secrets_of(radixway_home(), settings.chat).root_token, soft_wrap=True)
     except ImportError as error:
         fail(f"chats need radixway[chat]: {error}")
     except ConfigError as error:
@@ -124,7 +124,8 @@ def users_delete(
     from radixway.chat.webhooks.room import HookRoom
 
     async def delete(database: Database) -> None:
-        hooks = HookRoom(load(config).chat.webhooks, database, secrets_of(radixway_home()), time.time)
+        chat = load(config).chat
+        hooks = HookRoom(chat.webhooks, database, secrets_of(radixway_home(), chat), time.time)
         await Accounts(database, time.time, hooks.outbox).delete(user, with_chats=with_chats)
 
     _in_database(config, delete)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 
 from radixway.config.base import Section
+from radixway.config.chat_login import ChatLoginSection, ChatSecretsSection
 from radixway.config.chat_plugins import ChatPluginsSection, McpServerSection
 from radixway.config.chat_safety import ChatSafetySection
 from radixway.config.chat_webhooks import ChatWebhooksSection
@@ -72,6 +73,8 @@ class ChatSection(Section):
     """These keys count in the environment, too, above those of the file."""
     allow_debug_auth: bool = False
     """Anybody may log in as anybody by a name alone."""
+    login: ChatLoginSection = ChatLoginSection()
+    secrets: ChatSecretsSection = ChatSecretsSection()
     trusted_client_keys: tuple[SecretStr, ...] = ()
     """Of servers that speak for their own users, by the header `TrustedClient`."""
     debug_api_keys: tuple[SecretStr, ...] = ()

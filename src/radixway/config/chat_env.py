@@ -41,10 +41,21 @@ def _level(text: str) -> int:
     raise ValueError("true or false")
 
 
+def _is_true(text: str) -> bool:
+    return _level(text) > 0
+
+
+_PROVIDERS = ("discord", "github", "google")
 _MEANT: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "PORT": (("gateway", "port"), int),
     "DEBUG_API_KEYS": (("chat", "debug_api_keys"), _keys),
     "TRUSTED_CLIENT_KEYS": (("chat", "trusted_client_keys"), _keys),
+    "ALLOW_DEBUG_AUTH": (("chat", "allow_debug_auth"), _is_true),
+    "API_ROOT": (("chat", "login", "public_url"), str),
+    "AUTH_CALLBACK_ROOT": (("chat", "login", "callback_root"), str),
+    "AUTH_SECRET": (("chat", "secrets", "auth_secret"), str),
+    "AUTH_SALT": (("chat", "secrets", "auth_salt"), str),
+    "ROOT_TOKEN": (("chat", "secrets", "root_token"), str),
     "RATE_LIMIT_MESSAGES_USER_TIMES": (("chat", "limits", "messages_per_user"), int),
     "RATE_LIMIT_MESSAGES_USER_SECONDS": (("chat", "limits", "per_s"), float),
     "ENABLE_SAFETY": (("chat", "safety", "level"), _level),
@@ -67,6 +78,12 @@ def published_keys(chat: Any, environment: Mapping[str, str]) -> dict[str, Any]:
     for name, (path, meant) in _MEANT.items():
         if name in given:
             _put(tree, path, _read(given[name], name, meant))
+    for provider in _PROVIDERS:
+        names = {part: f"AUTH_{provider.upper()}_{part.upper()}" for part in ("client_id", "client_secret")}
+        if names["client_id"] in given and given[names["client_id"]].text:
+            for part, name in names.items():
+                if name in given:
+                    _put(tree, ("chat", "login", provider, part), given[name].text)
     if "POSTGRES_HOST" in given:
         _put(tree, ("chat", "database"), _database(given))
     if "REDIS_HOST" in given:

@@ -3,12 +3,18 @@
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
 
 from radixway.chat.credentials import Pair
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
 from radixway.surfaces.chats.who import Who
+
+_PUBLISHED = ("discord", "github", "google")
+_PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+Name = Annotated[str, Path(max_length=64)]
 
 
 def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
@@ -23,7 +29,9 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.get("/providers")
     async def providers() -> list[str]:
         """Where users may log in."""
-        return ["debug"] if room.config.allow_debug_auth else []
+        debug = ["debug"] if room.config.allow_debug_auth else []
+        ours = [name for name in room.logins.names if name in _PUBLISHED]
+        return ours + debug + [name for name in room.logins.names if name not in _PUBLISHED]
 
     @router.get("/refresh")
     async def refresh(refresh: Annotated[str, Header(min_length=1, max_length=8192)]) -> dict[str, Any]:
@@ -48,6 +56,30 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
             raise HTTPException(400, "Username is required")
         user = await room.accounts.enroll(DEFAULT_TENANT, "debug", code, code, new_id=code)
         return token_pair(await room.credentials.login(user.id))
+
+    @router.get("/login/{provider}", status_code=302, response_class=RedirectResponse)
+    async def login(provider: Name) -> RedirectResponse:
+        """To that provider."""
+        return RedirectResponse(await room.logins.begin(provider), 302, _PRIVATE)
+
+    @router.get("/callback/{provider}")
+    async def callback(
+        provider: Name,
+        response: Response,
+        code: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
+        state: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
+        error: Annotated[str | None, Query(max_length=256)] = None,
+    ) -> dict[str, Any]:
+        """Tokens for whoever the provider has sent back."""
+        response.headers.update(_PRIVATE)
+        if error is not None:
+            room.logins.known(provider)
+            raise HTTPException(400, f"The provider refused: {error}")
+        missing = [name for name, value in (("code", code), ("state", state)) if value is None]
+        if code is None or state is None:
+            told = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
+            raise RequestValidationError(told)
+        return token_pair(await room.logins.end(provider, code, state))
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from starlette.exceptions import HTTPException
 
 from radixway.chat.credentials import BadToken
 from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
+from radixway.chat.login import LoginFailed
+
+log = logging.getLogger(__name__)
 
 _STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Occupied: 409, Busy: 503}
 
@@ -53,6 +57,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ChatError, _impossible)
     app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(BadToken, _bad_token)
+    app.add_exception_handler(LoginFailed, _login_failed)
 
 
 def as_published(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,3 +112,10 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _bad_token(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BadToken)
     return JSONResponse({"detail": str(error)}, error.status)
+
+
+async def _login_failed(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, LoginFailed)
+    log.info("a login failed: %s", error)
+    headers = {"Retry-After": "5"} if error.status == 503 else {}
+    return JSONResponse({"detail": f"Login failed: {error}"}, error.status, headers)

@@ -1,0 +1,153 @@
+"""Sends somebody to a provider, and takes them back once.
+
+What this server must know when they come back travels with them, encrypted, as `state`: there is neither a
+cookie nor a row for a login that never ends. A state serves once, in all processes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import uuid
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from sqlalchemy import delete
+from sqlalchemy.dialects import postgresql, sqlite
+
+from radixway.chat.accounts import Accounts
+from radixway.chat.credentials import Credentials, Pair
+from radixway.chat.database import Database
+from radixway.chat.errors import NotFound
+from radixway.chat.login.fetching import LoginFailed
+from radixway.chat.login.oidc import OidcProvider
+from radixway.chat.login.providers import Identity, OAuthProvider, Provider, Return
+from radixway.chat.schema import used_logins
+from radixway.chat.secrets import Secrets
+from radixway.config.chat_login import ChatLoginSection
+
+_HEADER = {"alg": "dir", "enc": "A256GCM"}
+_INFO = b"radixway: state of a login"
+_LASTS_S = 600.0
+"""From the way out to the way back."""
+
+
+class Logins:
+    """At all providers that are configured."""
+
+    def __init__(
+        self,
+        section: ChatLoginSection,
+        kept: Secrets,
+        database: Database,
+        clock: Callable[[], float],
+        accounts: Accounts,
+        credentials: Credentials,
+    ) -> None:
+        """`clock`: seconds since 1970."""
+        derive = HKDF(SHA256(), 32, salt=kept.auth_salt.encode(), info=_INFO)
+        self._key = OctKey.import_key(derive.derive(kept.auth_secret.encode()))
+        self._database = database
+        self._clock = clock
+        self._accounts = accounts
+        self._credentials = credentials
+        self._back = section.back
+        self._providers = _providers(section, clock)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the providers."""
+        return list(self._providers)
+
+    async def begin(self, name: str) -> str:
+        """Where to send somebody's browser. Raises NotFound, LoginFailed."""
+        provider = self._provider(name)
+        url, parameters = await provider.authorize()
+        verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
+        claims = {
+            "provider": name,
+            "verifier": verifier,
+            "nonce": nonce,
+            "exp": self._clock() + _LASTS_S,
+        }
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
+        query = parameters | {
+            "response_type": "code",
+            "redirect_uri": self._redirect(name),
+            "state": jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key),
+            "code_challenge": challenge.decode(),
+            "code_challenge_method": "S256",
+        }
+        if isinstance(provider, OidcProvider):
+            query["nonce"] = nonce
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
+
+    async def end(self, name: str, code: str, state: str) -> Pair:
+        """Tokens for whoever came back. Raises NotFound, LoginFailed."""
+        provider = self._provider(name)
+        verifier, nonce = await self._redeem(name, state)
+        identity = await provider.identify(Return(code, verifier, nonce, self._redirect(name)))
+        return await self._credentials.login(await self._enrolled(provider.tenant, identity))
+
+    def known(self, name: str) -> None:
+        """Raises NotFound: there is no such provider."""
+        self._provider(name)
+
+    def _provider(self, name: str) -> Provider:
+        if name not in self._providers:
+            raise NotFound(f"Login with {name[:32]!r} is not configured")
+        return self._providers[name]
+
+    def _redirect(self, name: str) -> str:
+        return f"{self._back}/{name}"
+
+    async def _redeem(self, name: str, state: str) -> tuple[str, str]:
+        """PKCE's verifier and the nonce of that login, once. Raises LoginFailed."""
+        try:
+            claims = json.loads(jwe.decrypt_compact(state, self._key).plaintext or b"")
+            meant, until = claims["provider"], float(claims["exp"])
+        except (JoseError, ValueError, KeyError, TypeError):
+            raise LoginFailed("this login did not begin here", 400) from None
+        now = self._clock()
+        if meant != name:
+            raise LoginFailed("this login began at another provider", 400)
+        if until <= now:
+            raise LoginFailed("this login took too long: begin again", 400)
+        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
+        row = {"state_hash": hashlib.sha256(state.encode()).hexdigest(), "expires_at": until}
+        async with self._database.write() as write:
+            await write.execute(delete(used_logins).where(used_logins.c.expires_at <= now))
+            once = insert(used_logins).values(**row).on_conflict_do_nothing()
+            if (await write.execute(once)).rowcount == 0:
+                raise LoginFailed("this login has ended already: begin again", 400)
+        return str(claims["verifier"]), str(claims["nonce"])
+
+    async def _enrolled(self, tenant: str, identity: Identity) -> str:
+        if not identity.account.isprintable():
+            raise LoginFailed("the provider does not say who this is")
+        known = await self._accounts.find_by(tenant, identity.provider, identity.account)
+        user = known or await self._accounts.enroll(
+            tenant, identity.provider, identity.account, identity.name, new_id=str(uuid.uuid4())
+        )
+        if identity.role is not None and identity.role != user.role:
+            await self._accounts.give_role(user.id, identity.role)
+        return user.id
+
+
+def _providers(section: ChatLoginSection, clock: Callable[[], float]) -> dict[str, Provider]:
+    found: dict[str, Provider] = {}
+    if section.discord is not None:
+        names = ("global_name", "username")
+        found["discord"] = OAuthProvider("discord", section.discord, scope="identify", names=names)
+    if section.github is not None:
+        found["github"] = OAuthProvider("github", section.github, scope="read:user", names=("login", "name"))
+    if section.google is not None:
+        found["google"] = OidcProvider(section.google, clock, name="google")
+    return found | {name: OidcProvider(each, clock) for name, each in section.oidc.items()}

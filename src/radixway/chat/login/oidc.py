@@ -1,0 +1,190 @@
+"""OpenID Connect Core 1.0: discovery, the provider's keys, and what an id token must be."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
+
+from radixway.chat.login.fetching import LoginFailed, ProviderSilent, ask
+from radixway.chat.login.providers import Identity, Return, called
+from radixway.chat.records import UserRole
+from radixway.config.chat_login import OidcLoginSection, is_guarded_url
+
+_SIGNED_BY = [
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+]
+"""With a provider's private key, that is: neither `none` nor a secret that both sides have."""
+_KINDS: dict[Any, Callable[[Any], Any]] = {
+    "RSA": RSAKey.import_key,
+    "EC": ECKey.import_key,
+    "OKP": OKPKey.import_key,
+}
+_KEPT_S = 3600.0
+"""How long what a provider says of itself counts."""
+_AGAIN_S = 30.0
+"""Between two looks for a key that was not there: strangers' tokens do not make us ask all the time."""
+_LEEWAY_S = 60
+_LONGEST = 64 * 1024
+"""Characters of an id token."""
+_NAMES = ("name", "preferred_username", "nickname")
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """What a provider says of itself."""
+
+    authorize_url: str
+    token_url: str
+    keys_url: str
+    secret_in_body: bool
+    """Where the client's secret goes: HTTP Basic, unless only the form will do."""
+    at: float
+
+
+class OidcProvider:
+    """One issuer. Its users are told apart by issuer and subject, as the standard has it."""
+
+    def __init__(
+        self, section: OidcLoginSection, clock: Callable[[], float], *, name: str | None = None
+    ) -> None:
+        """`clock`: seconds since 1970. `name`: kept with users in place of the issuer."""
+        self.tenant = section.tenant
+        self._section = section
+        self._clock = clock
+        self._name = name or section.issuer
+        self._found: Discovered | None = None
+        self._keys = KeySet([])
+        self._keys_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def authorize(self) -> tuple[str, dict[str, str]]:
+        """See `Provider`."""
+        found = await self._discover()
+        return found.authorize_url, {
+            "client_id": self._section.client_id,
+            "scope": " ".join(self._section.scopes),
+        }
+
+    async def identify(self, back: Return) -> Identity:
+        """See `Provider`."""
+        answer = await self._exchange(back)
+        token = answer.get("id_token")
+        if not isinstance(token, str) or len(token) > _LONGEST:
+            raise LoginFailed("the provider gave no id token for this code")
+        claims = await self._claims(token, back.nonce)
+        for name, value in self._section.required_claims.items():
+            if claims.get(name) != value:
+                raise LoginFailed(f"only users with a certain {name!r} may log in here", 403)
+        return Identity(
+            self._name, claims["sub"], called(claims, _NAMES) or claims["sub"], self._role(claims)
+        )
+
+    async def _exchange(self, back: Return) -> dict[str, Any]:
+        found, section = await self._discover(), self._section
+        form = {
+            "grant_type": "authorization_code",
+            "code": back.code,
+            "redirect_uri": back.redirect_uri,
+            "code_verifier": back.verifier,
+        }
+        secret = section.client_secret
+        if secret is None or found.secret_in_body:
+            form["client_id"] = section.client_id
+            if secret is not None:
+                form["client_secret"] = secret.get_secret_value()
+            return await ask(found.token_url, form=form)
+        name, password = (quote(text, safe="") for text in (section.client_id, secret.get_secret_value()))
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        return await ask(found.token_url, form=form, headers={"Authorization": f"Basic {basic}"})
+
+    async def _claims(self, token: str, nonce: str) -> dict[str, Any]:
+        """Of an id token that is for us and for this login. Raises LoginFailed."""
+        try:
+            read = await self._verified(token)
+            jwt.JWTClaimsRegistry(
+                now=int(self._clock()),
+                leeway=_LEEWAY_S,
+                iss={"essential": True, "value": self._section.issuer},
+                aud={"essential": True, "value": self._section.client_id},
+                sub={"essential": True},
+                exp={"essential": True},
+                iat={"essential": True},
+                nonce={"essential": True, "value": nonce},
+            ).validate(read)
+        except (JoseError, ValueError, TypeError) as error:
+            raise LoginFailed(f"the id token does not count: {type(error).__name__}") from error
+        audience, party = read["aud"], read.get("azp")
+        if party not in (None, self._section.client_id) or (
+            isinstance(audience, list) and len(audience) > 1 and party is None
+        ):
+            raise LoginFailed("the id token does not count: it is for another client")
+        if not read["sub"] or len(read["sub"]) > 255:
+            raise LoginFailed("the id token does not count: it is nobody's")
+        return read
+
+    async def _verified(self, token: str) -> dict[str, Any]:
+        """Its claims, if the provider has signed them. Raises JoseError, ValueError, LoginFailed."""
+        keys = await self._key_set(fresh_after=self._clock() - _KEPT_S)
+        try:
+            return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
+        except InvalidKeyIdError:  # the provider has changed its keys
+            keys = await self._key_set(fresh_after=self._clock() - _AGAIN_S)
+            return jwt.decode(token, keys, algorithms=_SIGNED_BY).claims
+
+    async def _key_set(self, *, fresh_after: float) -> KeySet:
+        found = await self._discover()
+        async with self._lock:
+            if self._keys_at <= fresh_after:
+                told = (await ask(found.keys_url)).get("keys")
+                self._keys = _usable(told if isinstance(told, list) else [])
+                self._keys_at = self._clock()
+            return self._keys
+
+    async def _discover(self) -> Discovered:
+        async with self._lock:
+            if self._found is None or self._found.at <= self._clock() - _KEPT_S:
+                url = f"{self._section.issuer.rstrip('/')}/.well-known/openid-configuration"
+                self._found = self._read(url, await ask(url))
+            return self._found
+
+    def _read(self, url: str, told: dict[str, Any]) -> Discovered:
+        if told.get("issuer") != self._section.issuer:
+            raise ProviderSilent(url, "its discovery document is another issuer's")
+        names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        authorize_url, token_url, keys_url = (str(told.get(name)) for name in names)
+        if not all(map(is_guarded_url, (authorize_url, token_url, keys_url))):
+            raise ProviderSilent(url, "its discovery document lacks an address, or one is not https")
+        methods = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        in_body = "client_secret_basic" not in methods and "client_secret_post" in methods
+        return Discovered(authorize_url, token_url, keys_url, in_body, self._clock())
+
+    def _role(self, claims: dict[str, Any]) -> UserRole | None:
+        if self._section.admin_claim is None:
+            return None
+        has = claims.get(self._section.admin_claim)
+        values = has if isinstance(has, list) else [has]
+        is_admin = any(value in self._section.admin_values for value in values if isinstance(value, str))
+        return UserRole.ADMIN if is_admin else UserRole.USER
+
+
+def _usable(told: list[Any]) -> KeySet:
+    """Those that can prove a signature; others, of kinds to come too, are passed over (RFC 7517, 5)."""
+    keys: list[Any] = []
+    for each in told:
+        kind = _KINDS.get(each.get("kty")) if isinstance(each, dict) else None
+        if kind is None or each.get("use", "sig") != "sig":
+            continue
+        try:
+            keys.append(kind(each))
+        except (JoseError, ValueError, KeyError, TypeError):
+            continue
+    return KeySet(keys)

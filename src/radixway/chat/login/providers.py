@@ -1,0 +1,95 @@
+"""What a provider is, and those that tell who somebody is at a page of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from radixway.chat.login.fetching import LoginFailed, ask
+from radixway.chat.records import UserRole
+from radixway.config.chat_login import OAuthLoginSection
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who somebody is, as a provider says."""
+
+    provider: str
+    """As it is kept with users."""
+    account: str
+    """By this alone the provider's users are told apart: names and addresses change hands."""
+    name: str
+    role: UserRole | None = None
+    """None: it says nothing of what they may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What somebody came back with, and what this server kept for it."""
+
+    code: str
+    verifier: str
+    """Of PKCE."""
+    nonce: str
+    redirect_uri: str
+
+
+class Provider(Protocol):
+    """Says who somebody is."""
+
+    tenant: str
+
+    async def authorize(self) -> tuple[str, dict[str, str]]:
+        """Where users are sent, and the parameters of its own. Raises LoginFailed."""
+        ...
+
+    async def identify(self, back: Return) -> Identity:
+        """Who came back. Raises LoginFailed."""
+        ...
+
+
+class OAuthProvider:
+    """OAuth 2, and a page that tells who has a token: Discord and GitHub."""
+
+    def __init__(self, name: str, section: OAuthLoginSection, *, scope: str, names: tuple[str, ...]) -> None:
+        """`names`: fields of that page that may hold what a user is called, the first that does counts."""
+        self.tenant = section.tenant
+        self._name = name
+        self._section = section
+        self._scope = scope
+        self._names = names
+
+    async def authorize(self) -> tuple[str, dict[str, str]]:
+        """See `Provider`."""
+        return self._section.authorize_url, {"client_id": self._section.client_id, "scope": self._scope}
+
+    async def identify(self, back: Return) -> Identity:
+        """See `Provider`."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": back.code,
+            "redirect_uri": back.redirect_uri,
+            "code_verifier": back.verifier,
+            "client_id": self._section.client_id,
+            "client_secret": self._section.client_secret.get_secret_value(),
+        }
+        token = (await ask(self._section.token_url, form=form)).get("access_token")
+        if not isinstance(token, str) or not token:
+            raise LoginFailed("the provider gave no token for this code")
+        headers = {"Authorization": f"Bearer {token}", "User-Agent": "radixway"}
+        user = await ask(self._section.user_url, headers=headers)
+        account = user.get("id")
+        if isinstance(account, bool) or not isinstance(account, str | int) or account == "":
+            raise LoginFailed("the provider does not say who this is")
+        return Identity(self._name, str(account), called(user, self._names) or str(account))
+
+
+def called(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """What a user is called: the first of these fields that is text, cut to 256 characters."""
+    for name in names:
+        value = fields.get(name)
+        shown = "".join(each for each in value if each.isprintable()) if isinstance(value, str) else ""
+        if shown.strip():
+            return shown.strip()[:256]
+    return None
