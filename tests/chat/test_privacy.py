@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,26 @@ async def test_nobody_finds_a_trace_in_the_files(tmp_path: Path) -> None:
     async with database.read() as read:
         assert list(await read.execute(select(unscrubbed))) == []
     await database.aclose()
+
+
+async def test_what_a_reader_of_old_pages_keeps_in_the_files_is_owed_till_it_is_gone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'chats.db'}"
+    database = Database(url)
+    await migrate(database)
+    await plant(database, ALICE)
+    reader = sqlite3.connect(tmp_path / "chats.db", isolation_level=None)
+    reader.execute("BEGIN")
+    assert len(reader.execute("SELECT id FROM chats").fetchall()) == 1
+    with pytest.raises(CannotErase, match="old pages"):
+        await forgetting_of(House(database), checkpoint_ms=20).forget(TENANT.format(ALICE), ALICE)
+    assert ALICE.encode() in _files(tmp_path)
+    await database.aclose()
+    reader.close()
+
+    another_process = Database(url)
+    assert await forgetting_of(House(another_process)).forget(TENANT.format(ALICE), ALICE) == 0
+    assert ALICE.encode() not in _files(tmp_path)
+    await another_process.aclose()
 
 
 def _files(home: Path) -> bytes:

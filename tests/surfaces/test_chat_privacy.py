@@ -66,7 +66,7 @@ async def gateway(
     try:
         async with running_gateway(
             model[1].url,
-            chat={"allow_debug_auth": True},
+            chat={"allow_debug_auth": True, "webhooks": {"allowed_networks": ["127.0.0.0/8"]}},
             guard={"audit": {"path": str(tmp_path / "audit")}},
             trajectories={"sessions": {"path": str(tmp_path / "sessions.sqlite")}},
         ) as running:
@@ -97,6 +97,12 @@ async def do_everything(user: Chatter, mark: str) -> dict[str, str]:
     assert (await user.call("POST", f"{answer}/message_evals", evaluation))[0] == 200
     status, shared = await user.call("POST", f"{chat}/shares", {})
     assert status == 201
+    hook = {"url": f"https://127.0.0.1:9/hook%20{mark}", "events": ["answer.cancelled"]}
+    status, made = await user.call("POST", "//v1/webhooks", hook)
+    assert status == 201, made
+    response = {"model": "m", "input": f"input {mark}", "instructions": f"instructions {mark}"}
+    status, answered = await user.call("POST", "//v1/responses", response)
+    assert status == 200, answered
     status, told = await user.call("GET", "/export")
     assert status == 200
     assert (await user.call("POST", "/import", told.encode()))[0] == 201
@@ -126,8 +132,8 @@ async def test_who_leaves_with_all_they_have_leaves_no_trace_and_takes_nothing_o
     assert all(f"{what} ".encode() + mark in before for what in PLANTED)
     told = {line["table"] for line in await all_of(ann)}
     assert told == {
-        *("users", "rates", "refresh_tokens", "chats", "chat_tags", "messages", "shares"),
-        *("reports", "evaluations"),
+        *("users", "rates", "refresh_tokens", "webhooks", "chats", "chat_tags", "messages", "shares"),
+        *("reports", "evaluations", "responses", "question_items"),
     }
     bob_before = await all_of(bob)
     endless = {"content": "go on for ever", "reply": "later"}
@@ -148,7 +154,7 @@ async def test_who_leaves_with_all_they_have_leaves_no_trace_and_takes_nothing_o
     assert all(f"{what} ".encode() + MARK.format("bob").encode() in after for what in PLANTED)
 
 
-PLANTED = ("title", "tag", "content", "key", "reason", "system", "profile", "wish")
+PLANTED = ("title", "tag", "content", "key", "reason", "system", "profile", "wish", "input")
 
 
 async def test_the_one_call_that_forgets_a_tenants_user_reaches_chats_too(
@@ -183,7 +189,7 @@ async def test_marked_as_deleted_chats_stay_till_they_are_erased(
 async def test_only_the_administrator_is_told_of_others(gateway: RunningGateway, tmp_path: Path) -> None:
     ann = await login(gateway, "ann")
     await ann.chat(title="Trees")
-    assert (await ann.call("GET", "//admin/users/ann/export"))[0] == 401
+    assert (await ann.call("GET", "//admin/users/ann/export"))[0] == 403
     root = json.loads((tmp_path / "chat-secrets.json").read_text())["root_token"]
     headers = {"Authorization": f"Bearer {root}"}
     async with gateway.client.get(f"{gateway.url}/admin/users/ann/export", headers=headers) as response:

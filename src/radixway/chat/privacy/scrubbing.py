@@ -30,8 +30,6 @@ _SHARE = 0.1
 """Of the time, at most, that is spent on writing files anew, whoever asks for it."""
 _PATIENCE_S = 5.0
 """How long to wait for one's turn before whoever asks is sent away to ask again."""
-_CHECKPOINT_MS = 2_000
-"""How long writers stand still for readers of old pages."""
 
 
 class Scrubber:
@@ -42,11 +40,15 @@ class Scrubber:
         database: Database,
         *,
         largest_bytes: int = 1 << 30,
+        checkpoint_ms: int = 2_000,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`largest_bytes`: files of SQLite above it are not written anew: nobody could write meanwhile."""
+        """`largest_bytes`: files of SQLite above it are not written anew: nobody could write meanwhile.
+        `checkpoint_ms`: how long writers stand still for readers of old pages. `clock`: seconds.
+        """
         self._database = database
         self._largest_bytes = largest_bytes
+        self._checkpoint_ms = checkpoint_ms
         self._clock = clock
         self._rested_at = clock()
         self._at_work: asyncio.Task[None] | None = None
@@ -103,7 +105,7 @@ class Scrubber:
                     "`VACUUM` it while no gateway runs",
                     size,
                 )
-            await run(f"PRAGMA busy_timeout = {_CHECKPOINT_MS}")
+            await run(f"PRAGMA busy_timeout = {self._checkpoint_ms}")
             try:
                 (told,) = await run("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:

@@ -88,6 +88,7 @@ class Chats:
         """
         listens = (self._registry.on_state, self._registry.on_learn, self._registry.on_remove)
         async with self._open:
+            self._open.callback(self._close)
             if self._screening is not None:
                 await self._open.enter_async_context(self._screening.running())
             if self.are_there():
@@ -202,6 +203,9 @@ class Chats:
         """That the road answers for."""
         served = self._registry.models()
         return served.union(self._named()) if served else served
+
+    def _close(self) -> None:
+        self.room = self._app = None
 
     def _look(self, _: object) -> None:
         if self.room is not None:
