@@ -16,12 +16,13 @@ from chat_house import House
 from planted_rows import everything, plant, word
 from radixway.chat import events, migrations
 from radixway.chat.answers import Answers
+from radixway.chat.chats import Chats
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.migrations import migrate
 from radixway.chat.privacy import Export, Forgetting, Forgotten, Scrubber
 from radixway.chat.privacy.owners import NOBODYS, OF_SEARCH, OWNERS
-from radixway.chat.schema import metadata, unscrubbed, users
+from radixway.chat.schema import messages, metadata, unscrubbed, users
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.wake import LocalWake
 from radixway.chat.webhooks import Fixed, Outbox
@@ -279,3 +280,20 @@ async def test_a_database_of_before_is_brought_up_to_date_with_what_is_in_it(dat
     await migrate(before)
     assert await forgetting_of(House(before)).forget("default", "eve") == 2
     await before.aclose()
+
+
+@pytest.mark.parametrize("goes", ["chat", "user"])
+async def test_a_thread_may_be_longer_than_cascades_may_be_deep(database: Database, goes: str) -> None:
+    house = await House(database).open()
+    chat = await house.chat()
+    row = {"chat_id": chat, "role": "prompter", "state": "manual", "content": "x", "created_at": 0.0}
+    ids = [f"m{number:04}" for number in range(1200)]
+    rows = [row | {"id": each, "parent_id": before} for each, before in zip(ids, [None, *ids], strict=False)]
+    async with database.write() as write:
+        await write.execute(messages.insert(), rows)
+    if goes == "chat":
+        await Chats(database, house.clock, Outbox(database, house.clock)).delete("user-1", chat)
+    else:
+        assert await forgetting_of(house).forget("default", "user-1") == 1 + 1 + len(ids)
+    async with database.read() as read:
+        assert (await read.execute(select(messages.c.id))).first() is None

@@ -31,15 +31,17 @@ async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def told() -> Iterator[list[str]]:
     """What chats log, whatever else was done to logging in this process."""
     logger, lines = logging.getLogger("radixway.chat"), list[str]()
-    monkeypatch.setattr(logger, "level", logging.DEBUG)
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
     yield lines
     logger.removeHandler(handler)
+    logger.setLevel(before)
 
 
 async def scraped(gateway: RunningGateway) -> dict[Sample, float]:

@@ -60,8 +60,9 @@ async def gateway(
     log = logging.FileHandler(tmp_path / "gateway.log")
     ours = ("radixway", "uvicorn.error", "asyncio")  # those that `configure_logging` lets speak
     loggers = [logging.getLogger(name) for name in ours]
+    before = [logger.level for logger in loggers]
     for logger in loggers:
-        monkeypatch.setattr(logger, "level", logging.DEBUG)
+        logger.setLevel(logging.DEBUG)
         logger.addHandler(log)
     try:
         async with running_gateway(
@@ -72,8 +73,9 @@ async def gateway(
         ) as running:
             yield running
     finally:
-        for logger in loggers:
+        for logger, level in zip(loggers, before, strict=True):
             logger.removeHandler(log)
+            logger.setLevel(level)
         log.close()
 
 

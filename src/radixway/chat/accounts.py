@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat import statements
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
+from radixway.chat.messages import untie
 from radixway.chat.records import User, UserRole
 from radixway.chat.schema import (
     api_keys,
@@ -112,6 +113,7 @@ class Accounts:
             if (await write.execute(update(users).where(*known).values(**gone))).rowcount == 0:
                 raise NotFound("User not found")
             if with_chats:
+                await untie(write, select(chats.c.id).where(chats.c.user_id == user_id))
                 await write.execute(delete(chats).where(chats.c.user_id == user_id))
             for table in (refresh_tokens, api_keys, budgets, deliveries, webhooks):
                 await write.execute(delete(table).where(table.c.user_id == user_id))

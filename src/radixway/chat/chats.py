@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.ids import new_id
-from radixway.chat.messages import own_chat
+from radixway.chat.messages import own_chat, untie
 from radixway.chat.records import Chat
 from radixway.chat.schema import chat_tags, chats
 from radixway.chat.webhooks import Event, Outbox
@@ -113,7 +113,9 @@ class Chats:
     async def delete(self, user_id: str, chat_id: str) -> None:
         """With all that belongs to it. Raises NotFound."""
         async with self._database.write() as write:
-            gone = delete(chats).where(chats.c.id == chat_id, chats.c.user_id == user_id)
+            own = chats.c.id == chat_id, chats.c.user_id == user_id
+            await untie(write, select(chats.c.id).where(*own))
+            gone = delete(chats).where(*own)
             if (await write.execute(gone)).rowcount == 0:
                 raise NotFound("Chat not found")
             await self._outbox.put(write, user_id, Event("chat.deleted", chat_id))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
@@ -355,6 +355,16 @@ async def end_message(
     if row is not None and ends is not None:
         await ends.tell(write, row)
     return row is not None
+
+
+async def untie(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
+    """Before these chats are deleted: no message of theirs has a parent any more.
+
+    Otherwise deleting the first one deletes its children, and so on, one within the other: no database goes
+    as deep as a thread can be long (SQLite: 1,000).
+    """
+    tied = messages.c.chat_id.in_(chat_ids), messages.c.parent_id.is_not(None)
+    await write.execute(update(messages).where(*tied).values(parent_id=None))
 
 
 async def own_message(connection: AsyncConnection, user_id: str, message_id: str) -> Message:

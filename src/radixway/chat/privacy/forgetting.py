@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
+from radixway.chat.messages import untie
 from radixway.chat.privacy.owners import OWNERS, theirs
 from radixway.chat.privacy.scrubbing import Scrubber
 from radixway.chat.records import MessageState
@@ -107,8 +108,12 @@ class Forgetting:
                 list((await write.execute(of_messages)).scalars()),
             )
             rows = 0
+            for table in OWNERS:  # before any goes: what cascades take is not counted
+                counted = select(func.count()).select_from(table).where(theirs(table, user_ids))
+                rows += (await write.execute(counted)).scalar_one()
+            await untie(write, of_chats)
             for table in reversed(OWNERS):
-                rows += (await write.execute(delete(table).where(theirs(table, user_ids)))).rowcount
+                await write.execute(delete(table).where(theirs(table, user_ids)))
             if self._outbox is not None:
                 for user_id in user_ids:
                     await self._outbox.put(write, user_id, Event("user.deleted", ""))
