@@ -27,7 +27,7 @@ def refuse() -> str:
 @shop.tool()
 def huge() -> str:
     """A very long answer."""
-    return "y" * 10_000_000
+    return "y" * 1_000_000
 
 
 @shop.tool()

@@ -113,7 +113,7 @@ async def test_a_server_that_is_not_there_is_told_and_tried_again(config: dict[s
     await server.aclose()
 
 
-async def test_a_server_is_offered_as_a_plugin_without_being_started() -> None:
+async def test_a_server_is_offered_as_a_plugin_whether_it_is_there_or_not() -> None:
     section = McpServerSection(command="/nowhere/at/all")
     plugins = Plugins(ChatPluginsSection(builtin=()), {"shop": section}, lambda: 0.0)
     async with plugins.running():

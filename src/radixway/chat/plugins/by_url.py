@@ -18,13 +18,15 @@ from radixway.chat.plugins.tools import Plugin, PluginFailed, Tool, ToolFailed
 from radixway.net import Fetcher, FetchError
 
 _KEPT_S = 300.0
-_KEPT = 256
+_KEPT_BYTES = 4 << 20
+"""Of documents, as they came."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     document: dict[str, Any]
     until: float
+    size: int
 
 
 class PluginsByUrl:
@@ -80,7 +82,7 @@ class PluginsByUrl:
             raise PluginFailed(f"no document there: {why}")
         document = await asyncio.to_thread(read_document, fetched.text())
         self._kept.pop(url, None)
-        self._kept[url] = _Kept(document, self._clock() + _KEPT_S)
-        while len(self._kept) > _KEPT:
+        self._kept[url] = _Kept(document, self._clock() + _KEPT_S, len(fetched.body))
+        while sum(each.size for each in self._kept.values()) > _KEPT_BYTES:
             del self._kept[next(iter(self._kept))]
         return document

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from radixway.chat.plugins.tools import Plugin, PluginFailed, Tool, ToolFailed
 from radixway.config.chat_plugins import McpServerSection
@@ -45,6 +47,11 @@ class McpServer:
         """End the connection, and the process behind it."""
         self._forget()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def start(self) -> None:
+        """So that the first who asks need not wait; where it fails, it is tried again then."""
+        with suppress(PluginFailed):
+            await self.plugin()
 
     async def plugin(self) -> Plugin:
         """With the tools that it has now. Raises PluginFailed."""
@@ -88,7 +95,7 @@ class McpServer:
             result = await client.call_tool(name, arguments, read_timeout_seconds=self._config.timeout_s)
         except Exception as error:
             log.warning("%s of the MCP server %s failed: %s", name, self.name, type(error).__name__)
-            if not _answered(error):
+            if _is_closed(error):
                 self._forget()
             raise ToolFailed(f"{name} failed: {_told(error)}") from error
         text = _text(result)
@@ -158,12 +165,14 @@ def _import() -> None:
     import mcp  # noqa: F401
 
 
-def _answered(error: Exception) -> bool:
-    """Whether the connection is still good: the server said no, or has not answered yet."""
+def _is_closed(error: Exception) -> bool:
+    """Whether the connection is no more. Others speak over it, too: one that says no costs them nothing."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
-    return isinstance(error, MCPError) and error.error.code != CONNECTION_CLOSED
+    if isinstance(error, MCPError):
+        return error.error.code == CONNECTION_CLOSED
+    return isinstance(error, OSError | anyio.BrokenResourceError | anyio.ClosedResourceError)
 
 
 def _text(result: CallToolResult) -> str:

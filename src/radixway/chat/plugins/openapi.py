@@ -16,6 +16,8 @@ from radixway.chat.plugins.tools import PluginFailed
 
 LARGEST = 512 << 10
 """Bytes of a document."""
+_LARGEST_YAML = 128 << 10
+"""Characters: libyaml lets nobody else work meanwhile."""
 _OPERATIONS = 32
 """Of one plugin, that models are told of."""
 _DEEPEST = 8
@@ -83,6 +85,8 @@ def _yaml(text: str) -> Any:
 
     With aliases few bytes could stand for gigabytes, and libyaml knows no bounds to its depth.
     """
+    if len(text) > _LARGEST_YAML:
+        raise ValueError("too much YAML")
     loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.AliasEvent):

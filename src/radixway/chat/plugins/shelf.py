@@ -39,10 +39,14 @@ class Plugins:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Connections end with it."""
+        """MCP servers are started with it, and whatever is connected ends with it."""
+        starting = [asyncio.create_task(server.start()) for server in self._servers.values()]
         try:
             yield
         finally:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
             await asyncio.gather(*(server.aclose() for server in self._servers.values()))
             await self._fetcher.aclose()
 
