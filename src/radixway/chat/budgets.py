@@ -45,16 +45,21 @@ class Budget:
 
     async def spend(self, write: AsyncConnection, chat_id: str, tokens: int, now: float) -> None:
         """So many were used in a chat, on its user's account."""
-        used_s = tokens * self.per_s / self.tokens
-        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
         owner: str | None = (
             await write.execute(select(chats.c.user_id).where(chats.c.id == chat_id))
         ).scalar_one_or_none()
-        if owner is None or tokens <= 0:
+        if owner is not None:
+            await self.charge(write, owner, tokens, now)
+
+    async def charge(self, write: AsyncConnection, user_id: str, tokens: int, now: float) -> None:
+        """The same where there is no chat."""
+        if tokens <= 0:
             return
+        used_s = tokens * self.per_s / self.tokens
+        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
         await write.execute(
             insert(budgets)
-            .values(user_id=owner, whole_at=now + used_s)
+            .values(user_id=user_id, whole_at=now + used_s)
             .on_conflict_do_update(
                 index_elements=[budgets.c.user_id],
                 set_={"whole_at": case((budgets.c.whole_at > now, budgets.c.whole_at), else_=now) + used_s},

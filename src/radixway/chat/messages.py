@@ -83,15 +83,23 @@ class Messages:
         self._first_words = first_words
 
     def unmetered(self) -> Messages:
-        """The same for users who are no single persons: programs have no share of answers."""
-        limits = replace(self._limits, at_once=None, rate=None)
-        return Messages(self._database, self._clock, limits)
+        """The same for users who are no single persons: programs have no share of answers or tokens."""
+        limits = replace(self._limits, at_once=None, rate=None, budget=None)
+        return Messages(self._database, self._clock, limits, self._ends, first_words=self._first_words)
 
-    async def spend(self, user_id: str) -> None:
+    async def admit(self, user_id: str) -> None:
         """Count an answer of which nothing is written. Raises TooMany."""
-        if self._limits.rate is not None:
-            async with self._database.write() as write:
+        async with self._database.write() as write:
+            if self._limits.rate is not None:
                 await self._limits.rate.spend(write, user_id, self._clock())
+            if self._limits.budget is not None:
+                await self._limits.budget.check(write, user_id, self._clock())
+
+    async def charge(self, user_id: str, tokens: int) -> None:
+        """Such an answer has used so many."""
+        if self._limits.budget is not None:
+            async with self._database.write() as write:
+                await self._limits.budget.charge(write, user_id, tokens, self._clock())
 
     async def find(self, user_id: str, message_id: str) -> Message:
         """Raises NotFound."""

@@ -71,6 +71,7 @@ class ChatRoom:
         Raises ConfigError.
         """
         self.config = config
+        self.screen = screen
         self.database = database_of(config, home)
         self.secrets = secrets_of(home, config)
         self.clock = clock

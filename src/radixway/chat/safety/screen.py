@@ -63,16 +63,23 @@ class Screen:
 
     def level_of(self, answer: Message) -> int:
         """What is configured for its model, or more where that was asked for."""
-        least = self._section.models.get(answer.model or "", self._section.level)
+        least = self.least_for(answer.model or "")
         wished = (answer.work_parameters or {}).get("safety_level") or 0
         return max(least, int(wished))
 
+    def least_for(self, model: str) -> int:
+        """The level that is configured for a model."""
+        return self._section.models.get(model, self._section.level)
+
     async def look_at(self, thread: Sequence[Message]) -> Screened:
         """`thread`: from the first message to the answer that is to be. Raises Refused."""
-        level = self.level_of(thread[-1])
+        turns = [each.content or "" for each in thread[:-1] if each.role.value == "prompter"]
+        return await self.look_at_turns(turns, self.level_of(thread[-1]))
+
+    async def look_at_turns(self, turns: Sequence[str], level: int) -> Screened:
+        """What a user said, the question last. Raises Refused."""
         if level == 0:
             return Screened(0)
-        turns = [each.content or "" for each in thread[:-1] if each.role.value == "prompter"]
         try:
             verdict = await self._judge.judge(turns, level)
         except Unjudged as error:

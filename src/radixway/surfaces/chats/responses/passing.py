@@ -13,19 +13,22 @@ from fastapi.responses import JSONResponse
 from radixway import pipeline
 from radixway.chat.errors import NotFound
 from radixway.chat.ids import new_id
+from radixway.chat.records import Message, Role
+from radixway.chat.safety.screen import Refused
+from radixway.chat.safety.threads import as_shown, without_withheld
 from radixway.parsers import ReadPart
 from radixway.surfaces.chats.responses import ids
 from radixway.surfaces.chats.responses.asking import Asked
 from radixway.surfaces.chats.responses.clients import sse, while_there
 from radixway.surfaces.chats.responses.errors import no_previous
 from radixway.surfaces.chats.responses.hearing import Hearing
+from radixway.surfaces.chats.responses.items import words
 from radixway.surfaces.chats.responses.owners import Owner
 from radixway.surfaces.chats.responses.room import ResponseRoom
 from radixway.surfaces.chats.responses.shapes import ending, response_object
-from radixway.surfaces.chats.responses.telling import conversation, request_of, say
+from radixway.surfaces.chats.responses.telling import conversation, question, request_of, say
 from radixway.surfaces.wires.answer import Answer, Growth
 from radixway.surfaces.wires.responses_events import ResponsesEvents
-from radixway.surfaces.wires.responses_items import messages_of
 from radixway.surfaces.wires.responses_reply import ResponseObject
 from radixway.web import HttpError
 
@@ -44,13 +47,13 @@ class Passing:
 
     async def create(self, request: Request, owner: Owner, asked: Asked) -> Response:
         """Raises HttpError, TooMany, ClientGone."""
-        to_worker = await self._request(owner, asked)
         if owner.is_person:
-            await self._room.chats.messages.spend(owner.user_id)
+            await self._room.chats.messages.admit(owner.user_id)
+        to_worker = await self._request(owner, asked)
         made = response_object(
             to_worker.id, to_worker.model or "", time.time(), asked.request, background=False
         )
-        heard = self._hear(to_worker)
+        heard = self._hear(to_worker, owner)
         if not asked.ask.stream:
             return JSONResponse(await while_there(request, _whole(made, heard)))
         first = await while_there(request, anext(heard))
@@ -59,28 +62,50 @@ class Passing:
         return sse(_events(made, first, heard))
 
     async def _request(self, owner: Owner, asked: Asked) -> pipeline.Request:
-        room, previous = self._room, asked.ask.previous_response_id
-        messages = messages_of(asked.items)
-        if previous is not None:
-            try:
-                before = await room.kept.find(owner.user_id, ids.inner(ids.RESPONSE, previous))
-            except NotFound:
-                raise no_previous(previous) from None
-            thread = await room.chats.messages.thread(before.message.id)
-            questions, answers = await room.kept.items_of([message.id for message in thread])
-            messages = conversation(thread, questions, answers) + messages
-        model = room.model_of(asked.ask.model)
+        model = self._room.model_of(asked.ask.model)
+        thread = await self._before(owner, asked.ask.previous_response_id)
+        said = [message.content or "" for message in thread if message.role is Role.PROMPTER]
+        opening = await self._screened([*said, words(asked.items)], model)
+        questions, answers = await self._room.kept.items_of([message.id for message in thread])
+        before = conversation(as_shown(without_withheld(thread)), questions, answers)
+        messages = [*before, *question(asked.items, opening)]
         return request_of(new_id(), owner.user_id, model, asked.request, messages)
 
-    async def _hear(self, to_worker: pipeline.Request) -> AsyncGenerator[Heard, None]:
+    async def _before(self, owner: Owner, previous: str | None) -> list[Message]:
+        """The thread that it goes on from."""
+        if previous is None:
+            return []
+        try:
+            before = await self._room.kept.find(owner.user_id, ids.inner(ids.RESPONSE, previous))
+        except NotFound:
+            raise no_previous(previous) from None
+        return await self._room.chats.messages.thread(before.message.id)
+
+    async def _screened(self, turns: list[str], model: str) -> str:
+        """The words that make the last of them safe, if it needs any. Raises HttpError: nobody could judge."""
+        screen = self._room.chats.screen
+        if screen is None:
+            return ""
+        try:
+            verdict = (await screen.look_at_turns(turns, screen.least_for(model))).verdict
+        except Refused as refused:
+            raise HttpError(str(refused), status=503, code="not_judged") from None
+        return "" if verdict is None else verdict.make_safe("")
+
+    async def _hear(self, to_worker: pipeline.Request, owner: Owner) -> AsyncGenerator[Heard, None]:
         heard: asyncio.Queue[Heard] = asyncio.Queue(_AHEAD)
 
         async def listen() -> None:
             try:
-                ended: Heard = await say(self._room.road, to_worker, heard.put)
+                whole = await say(self._room.road, to_worker, heard.put)
             except HttpError as error:
-                ended = error
-            await heard.put(ended)
+                await heard.put(error)
+                return
+            if owner.is_person:
+                used = ending(whole.finish_reason, whole.usage)
+                tokens = used.prompt_tokens + used.completion_tokens
+                await self._room.chats.messages.charge(owner.user_id, tokens)
+            await heard.put(whole)
 
         listening = asyncio.create_task(listen())
         try:

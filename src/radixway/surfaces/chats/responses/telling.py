@@ -25,12 +25,11 @@ Tell = Callable[[ReadPart], Awaitable[None]]
 def conversation(
     thread: Sequence[Message], questions: Mapping[str, Items], answers: Mapping[str, Items]
 ) -> list[dict[str, Any]]:
-    """A thread as messages of chat completions. `questions`: items, `answers`: blocks, by message."""
+    """A thread as a model is shown it. `questions`: items, `answers`: blocks, by message."""
     told: list[dict[str, Any]] = []
     for message in thread:
         if message.id in questions:
-            said = messages_of(questions[message.id])
-            told += _opened(said, opening_of(message))
+            told += question(questions[message.id], opening_of(message))
         elif message.role is Role.PROMPTER:
             told.append({"role": "user", "content": message.content or ""})
         elif message.id in answers:
@@ -40,8 +39,9 @@ def conversation(
     return told
 
 
-def _opened(said: list[dict[str, Any]], opening: str) -> list[dict[str, Any]]:
-    """With words before the last of what was said."""
+def question(items: Items, opening: str) -> list[dict[str, Any]]:
+    """The messages of items, with words before the last of them that make it safe."""
+    said = messages_of(items)
     if not opening or not said:
         return said
     content = said[-1].get("content") or ""
