@@ -62,8 +62,8 @@ async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         yield engine
 
 
-def client_of(gateway: RunningGateway) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=20)
+def client_of(gateway: RunningGateway, api_key: str = "any") -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=api_key, max_retries=0, timeout=20)
 
 
 async def events_of(client: AsyncOpenAI, response_id: str, after: int | None = None) -> list[Any]:
@@ -166,3 +166,28 @@ async def test_an_unsafe_question_is_made_safe_whether_or_not_it_is_kept(engine:
             assert told[0]["content"] == engine.asked[0] and told[-1]["content"].endswith("Why?")
             items = await client.responses.input_items.list(first.id)
             assert items.data[0].content[0].text == ATTACK
+
+
+async def test_tenants_keys_keep_responses_apart_and_their_limits_count(engine: Engine) -> None:
+    engine.may_end.set()
+    tenants: dict[str, Any] = {
+        "acme": {"keys": [{"key": "acme-key-0123456789", "user": "ann"}], "models": ["m"]},
+        "rival": {"keys": [{"key": "rival-key-0123456789"}], "models": ["other"]},
+    }
+    async with running_gateway(engine.worker.url, chat=CHAT, tenants=tenants) as gateway:
+        ann, rival, nobody = (
+            client_of(gateway, key) for key in ("acme-key-0123456789", "rival-key-0123456789", "any")
+        )
+        made = [await ann.responses.create(model="m", input="What?") for _ in range(5)]
+        assert (await ann.responses.retrieve(made[0].id)).output_text == "A tree."
+        with pytest.raises(openai.NotFoundError):
+            await rival.responses.retrieve(made[0].id)
+        for store in (True, False):
+            with pytest.raises(openai.NotFoundError) as missing:
+                await rival.responses.create(model="m", input="What?", store=store)
+            assert missing.value.code == "model_not_found"
+            with pytest.raises(openai.AuthenticationError):
+                await nobody.responses.create(model="m", input="What?", store=store)
+        for client in (ann, rival, nobody):
+            await client.close()
+    assert len(engine.asked) == 5

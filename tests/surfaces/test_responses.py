@@ -102,7 +102,7 @@ async def gateway(
 
 
 def files_in(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.iterdir())
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
 def client_of(gateway: RunningGateway, api_key: str = "any") -> AsyncOpenAI:

@@ -201,6 +201,10 @@ class Answers:
         for message_id in gone:
             await self._wake.tell(_ANSWER + message_id)
 
+    async def is_heard(self, message_id: str) -> bool:
+        """Whether there is a log of it, not only words that it left."""
+        return await self._tokens.knows(message_id)
+
     async def listen(self, message: Message, after: int = 0) -> AsyncIterator[Entry] | None:
         """What an answer says, after a position; None where it has ended and been forgotten.
 

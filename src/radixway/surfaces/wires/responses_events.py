@@ -37,6 +37,11 @@ class ResponsesEvents:
         self._after = after
 
     @property
+    def count(self) -> int:
+        """Of events so far, those that were not written again included."""
+        return self._number
+
+    @property
     def answer(self) -> Answer:
         """What has come so far."""
         return self._answer

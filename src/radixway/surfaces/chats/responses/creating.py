@@ -12,10 +12,9 @@ from fastapi.responses import JSONResponse
 
 from radixway.chat import responses as store
 from radixway.chat.errors import NotFound
-from radixway.chat.events import restarted
 from radixway.chat.records import MessageState
 from radixway.chat.responses import NewResponse
-from radixway.chat.tokens import Entry, without_restarts
+from radixway.chat.tokens import Entry
 from radixway.surfaces.chats.responses import ids
 from radixway.surfaces.chats.responses.asking import Asked
 from radixway.surfaces.chats.responses.clients import sse, while_there
@@ -55,14 +54,16 @@ class Creating:
 
     async def stream(self, kept: store.Response, after: int = -1) -> Response:
         """Its events after number `after`; whoever listens may leave."""
-        return sse(self._events(kept, await self._answers.listen(kept.message), after))
+        is_forgotten = kept.message.state.is_final and not await self._answers.is_heard(kept.message.id)
+        entries = None if is_forgotten else await self._answers.listen(kept.message)
+        return sse(self._events(kept, entries, after))
 
     def _events(
         self, kept: store.Response, entries: AsyncIterator[Entry] | None, after: int = -1
     ) -> AsyncGenerator[bytes, None]:
         if entries is None:
             return told(self._room.kept, kept, None, after)
-        heard = with_silences(without_restarts(entries, restarted()), self._room.chats.config.ping_s)
+        heard = with_silences(entries, self._room.chats.config.ping_s)
         return told(self._room.kept, kept, heard, after)
 
     async def _write(self, owner: Owner, asked: Asked, key: str | None) -> store.Response:

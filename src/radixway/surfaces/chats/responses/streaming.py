@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import msgspec
 
 from radixway.chat import events
 from radixway.chat.records import MessageState
 from radixway.chat.responses import Response, Responses
-from radixway.chat.tokens import Entry
+from radixway.chat.tokens import ATTEMPT, LAST, Entry
 from radixway.parsers import CallDelta, ReadPart, Text, Thought
 from radixway.surfaces.chats.responses.hearing import as_part
 from radixway.surfaces.chats.responses.shapes import (
@@ -23,6 +24,7 @@ from radixway.surfaces.wires.answer import Answer, Growth
 from radixway.surfaces.wires.responses_events import ResponsesEvents
 
 PING = b": ping\n\n"
+_ENDS = frozenset({"message", "error"})
 _decode = msgspec.json.Decoder().decode
 
 
@@ -35,32 +37,53 @@ async def told(
     """Every event after number `after`, to the last. `entries`: the whole of its token log, with None for
     every moment of silence; None: it has ended and been forgotten.
 
-    Numbers follow from what was said. Where an answer began anew, or its log is forgotten, whoever has heard
-    something of it already is told its end alone, which holds all of it.
+    Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
+    heard something of it already is told its end alone, which holds all of it.
     """
     writer = ResponsesEvents(object_of(kept), after=after)
-    void = entries is None and after >= 0
-    if begun := writer.begin(queued=kept.background):
+    begun = writer.begin(queued=kept.background)
+    resumes = not begun and after >= writer.count
+    if begun:
         yield begun
-    if entries is None and not void:
-        for known in _parts(answer_of(kept)):
-            if grown := writer.grow(Growth((known,))):
-                yield grown
-    first = True
+    void, in_log = False, False
     async for entry in entries or _nothing():
         if entry is None:
             yield PING
             continue
         event = _decode(entry.event)
-        void = void or entry.event == events.restarted() or (first and entry.position != 1 and after >= 0)
-        first = False
-        if event["event_type"] in ("message", "error"):
+        if not in_log and await _says_it_all(responses, kept, event):
+            break
+        void = void or entry.event == events.restarted() or (not in_log and resumes and _is_later(entry))
+        in_log = True
+        if event["event_type"] in _ENDS:
             break
         part = as_part(event)
         if part is not None and not void and (grown := writer.grow(Growth((part,)))):
             yield grown
-    ended = await responses.current(kept.message.id)
-    yield _end(writer, kept if ended is None else ended, void=void)
+    ended = await responses.current(kept.message.id) or kept
+    if not in_log:
+        void = resumes
+        for known in _parts(answer_of(ended)) if not void else ():
+            if grown := writer.grow(Growth((known,))):
+                yield grown
+    yield _end(writer, ended, void=void)
+
+
+async def _says_it_all(responses: Responses, kept: Response, first: dict[str, Any]) -> bool:
+    """Whether a log's first event is the end, or all the words: those of an answer that ended in another
+    process, whose thoughts and calls the log does not have.
+    """
+    if first["event_type"] in _ENDS:
+        return True
+    if first["event_type"] != "token":
+        return False
+    now = await responses.current(kept.message.id)
+    return now is not None and now.message.state.is_final and now.message.content == first["text"]
+
+
+def _is_later(entry: Entry) -> bool:
+    """Of another attempt than the first one."""
+    return ATTEMPT < entry.position < LAST
 
 
 async def with_silences(entries: AsyncIterator[Entry], ping_s: float) -> AsyncGenerator[Entry | None, None]:
