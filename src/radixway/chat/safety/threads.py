@@ -24,7 +24,7 @@ def without_withheld(thread: Sequence[Message]) -> tuple[Message, ...]:
     chat in which the guard blocked one question would else be blocked for good.
     """
     withheld: set[str] = set()
-    for each in thread:
+    for each in thread[:-1]:
         if _was_withheld(each) and each.parent_id is not None:
             withheld |= {each.id, each.parent_id}
     return tuple(each for each in thread if each.id not in withheld)

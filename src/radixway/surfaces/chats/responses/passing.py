@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request, Response
@@ -67,7 +68,7 @@ class Passing:
         said = [message.content or "" for message in thread if message.role is Role.PROMPTER]
         opening = await self._screened([*said, words(asked.items)], model)
         questions, answers = await self._room.kept.items_of([message.id for message in thread])
-        before = conversation(as_shown(without_withheld(thread)), questions, answers)
+        before = conversation(as_shown(thread), questions, answers)
         messages = [*before, *question(asked.items, opening)]
         return request_of(new_id(), owner.user_id, model, asked.request, messages)
 
@@ -79,10 +80,12 @@ class Passing:
             before = await self._room.kept.find(owner.user_id, ids.inner(ids.RESPONSE, previous))
         except NotFound:
             raise no_previous(previous) from None
-        return await self._room.chats.messages.thread(before.message.id)
+        thread = await self._room.chats.messages.thread(before.message.id)
+        to_be = replace(before.message, id="")  # what is answered now counts for nothing yet
+        return list(without_withheld([*thread, to_be])[:-1])
 
     async def _screened(self, turns: list[str], model: str) -> str:
-        """The words that make the last of them safe, if it needs any. Raises HttpError: nobody could judge."""
+        """The words that make the last of them safe, if any. Raises HttpError: nobody could judge."""
         screen = self._room.chats.screen
         if screen is None:
             return ""
