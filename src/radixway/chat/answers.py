@@ -30,6 +30,8 @@ _ANSWER = "answer:"
 """Begins the topic for an answer that was ended, or given to another: with its message's id."""
 _ON_ITS_WAY_S = 5.0
 """What was said before the end of an answer may be on its way from another process for as long."""
+_AGAIN_S = 0.5
+"""Till a database is asked again that did not answer."""
 _ANOTHERS_S = 0.1
 """How long to leave alone what is due and is being seen to by another process."""
 _ENDS = {
@@ -134,7 +136,12 @@ class Answers:
             async with taking.lock:
                 attempt = None
                 if taking.found_nothing != bells:
-                    attempt = await self._claim_or_give_back(queues, worker, worker_id)
+                    try:
+                        attempt = await self._claim_or_give_back(queues, worker, worker_id)
+                    except SQLAlchemyError as error:
+                        log.warning("the database does not answer: %s", type(error).__name__)
+                        await asyncio.sleep(_AGAIN_S)
+                        continue
                     taking.found_nothing = bells if attempt is None else []
             if attempt is not None:
                 return attempt
@@ -221,32 +228,42 @@ class Answers:
 
         A process that died with a new lease may have told nobody: nothing is overlooked for longer than one.
         """
+        missed = False
         while True:
             bell = self._bells.at(CLOCK)
             try:
-                due, any_blocked = await self._jobs.next_due()
-                released = await self._jobs.release() if any_blocked else ()
-                for queue in released:
-                    await self._wake.tell(queue)
-                if released:
-                    continue  # their times count, too
-                if due is None or due > self._clock():
-                    left = self._jobs.lease_s if due is None else due - self._clock()
-                    await _within(bell, min(left, self._jobs.lease_s))
-                    continue
-                reaped = await self._jobs.reap()
+                if missed:
+                    await self._tell_ready()
+                    missed = False
+                await _within(bell, await self._do_due())
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
-                await _within(bell, 1.0)
-                continue
-            for message_id, attempt in reaped.restarted:
-                await self._tokens.restart(message_id, attempt)
-            for ended in reaped.ended:
-                await self._end(ended.message_id, ended.state)
-            for queue in await self._jobs.ready_queues():
-                await self._wake.tell(queue)
-            if not reaped:
-                await _within(bell, _ANOTHERS_S)
+                missed = True
+                await _within(bell, _AGAIN_S)
+
+    async def _do_due(self) -> float:
+        """Returns in how many seconds there may be more to do."""
+        due, any_blocked = await self._jobs.next_due()
+        released = await self._jobs.release() if any_blocked else ()
+        for queue in released:
+            await self._wake.tell(queue)
+        if released:
+            return 0.0  # their times count, too
+        if due is None or due > self._clock():
+            left = self._jobs.lease_s if due is None else due - self._clock()
+            return min(left, self._jobs.lease_s)
+        await self._let_go_lost(tuple(self._held))  # what is held here is alive, however late it is
+        reaped = await self._jobs.reap()
+        for message_id, attempt in reaped.restarted:
+            await self._tokens.restart(message_id, attempt)
+        for ended in reaped.ended:
+            await self._end(ended.message_id, ended.state)
+        await self._tell_ready()
+        return 0.0 if reaped else _ANOTHERS_S
+
+    async def _tell_ready(self) -> None:
+        for queue in await self._jobs.ready_queues():
+            await self._wake.tell(queue)
 
     async def _renew(self) -> None:
         """Hold on to what is held; let go what was taken away; end what nobody is left to end."""

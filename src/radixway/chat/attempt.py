@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from radixway.chat import events
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
+from radixway.chat.outages import is_away, through_outages
 from radixway.chat.records import Job, Message, MessageState
 from radixway.chat.safety.screen import Refused, Screen
 from radixway.chat.safety.threads import as_shown, without_withheld
@@ -17,6 +20,8 @@ from radixway.chat.tokens import TokenLog
 _BATCH = 16
 """Tokens that are written at once, or those of …"""
 _BATCH_S = 0.015
+_AGAIN_S = 0.25
+"""Till first words are tried again that a database which was away could not be told of."""
 
 
 class Attempt:
@@ -128,8 +133,13 @@ class Attempt:
 
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
-        await self._flush()
-        if self._over or not await self._jobs.finish(self.job.attempt_id, self._whole(content), **fields):
+        try:
+            await self._flush(wait=True)
+            written = not self._over and await self._write_whole(self._whole(content), fields)
+        except SQLAlchemyError:
+            self.lose()  # its lease runs out
+            raise
+        if not written:
             self.lose()
             return False
         self._close(waits_again=False)
@@ -143,9 +153,13 @@ class Attempt:
             return
         partial = self.text or None
         begun = self._begun
-        state = await self._jobs.fail(
-            self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
-        )
+        try:
+            state = await self._jobs.fail(
+                self.job.attempt_id, error, partial=partial, again=again, after_s=after_s
+            )
+        except SQLAlchemyError:
+            self.lose()  # its lease runs out
+            raise
         if state is None:
             self.lose()
             return
@@ -167,7 +181,7 @@ class Attempt:
 
     async def _say(self, event: bytes) -> None:
         self._buffer.append(event)
-        if len(self._buffer) >= _BATCH or not self._begun:
+        if len(self._buffer) >= _BATCH if self._begun else self._flush_soon is None:
             await self._flush()
         elif self._flush_soon is None:
             self._flush_soon = asyncio.get_running_loop().call_later(_BATCH_S, self._flush_later)
@@ -178,17 +192,50 @@ class Attempt:
         self._flushes.add(task)
         task.add_done_callback(self._flushes.discard)
 
-    async def _flush(self) -> None:
+    async def _write_whole(self, content: str, fields: dict[str, Any]) -> bool:
+        """False: too late. Where an end was written as the connection broke, the next try finds it."""
+        tries = 0
+
+        async def finish() -> bool:
+            nonlocal tries
+            tries += 1
+            return await self._jobs.finish(self.job.attempt_id, content, **fields)
+
+        if await through_outages(finish, self.lost):
+            return True
+        if tries == 1:
+            return False
+        message = await self._messages.get(self.job.message_id)
+        return message is not None and (message.state, message.content) == (MessageState.COMPLETE, content)
+
+    async def _flush(self, *, wait: bool = False) -> None:
+        """`wait`: for a database that is away; otherwise first words are said when it is back."""
         async with self._writing:
             if self._over or not self._buffer:
                 return
+            if not self._begun and not await self._begin(wait=wait):
+                return
             batch, self._buffer = self._buffer, []
-            if not self._begun:
-                self._begun = True
-                if not await self._jobs.begin(self.job.attempt_id):
-                    self.lose()
-                    return
             await self._tokens.append(self.job.message_id, self.job.attempts, batch)
+
+    async def _begin(self, *, wait: bool) -> bool:
+        """Whether the first words may be said now."""
+        try:
+            if wait:
+                begun = await through_outages(lambda: self._jobs.begin(self.job.attempt_id), self.lost)
+            else:
+                begun = await self._jobs.begin(self.job.attempt_id)
+        except SQLAlchemyError as error:
+            if wait or not is_away(error):
+                raise
+            if self._flush_soon is None:
+                self._flush_soon = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush_later)
+            return False
+        if begun:
+            self._begun = True
+        else:
+            self.lose()
+        return begun
 
     def _whole(self, content: str | None) -> str:
         return (self.text or self.prefix) if content is None else self.prefix + content
@@ -202,7 +249,7 @@ class Attempt:
         self._let_go(self, waits_again)
 
     async def _tell_end(self, error: str | None) -> None:
-        message = await self._messages.get(self.job.message_id)
+        message = await through_outages(lambda: self._messages.get(self.job.message_id), asyncio.Event())
         if message is not None:
             event = events.whole(message) if error is None else events.error(error, message)
             await self._tokens.end(message.id, event, self.job.attempts)

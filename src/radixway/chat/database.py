@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from radixway.chat import sqlite
+from radixway.chat.outages import connect_postgresql, told_as_away
 
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -62,7 +63,7 @@ class Database:
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: all of it, or, where the block raises, nothing."""
         after: list[Callable[[], None]] = []
-        async with self._writer.begin() as connection:
+        async with told_as_away(), self._writer.begin() as connection:
             try:
                 yield connection
             finally:
@@ -77,7 +78,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """For reading: each statement sees the database as it is when it begins."""
-        async with self._reader.connect() as connection:
+        async with told_as_away(), self._reader.connect() as connection:
             yield connection
 
     @asynccontextmanager
@@ -108,7 +109,13 @@ class Database:
 
 
 def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
-    engine = create_async_engine(url, pool_size=connections, max_overflow=0, pool_timeout=_BUSY_MS / 1000)
+    engine = create_async_engine(
+        url,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=_BUSY_MS / 1000,
+        connect_args={"async_creator_fn": connect_postgresql},
+    )
 
     @event.listens_for(engine.sync_engine, "checkout")
     def _look(connection: Any, *_: Any) -> None:

@@ -11,13 +11,16 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from radixway.chat.credentials import BadToken
 from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
 from radixway.chat.login import LoginFailed
+from radixway.chat.outages import is_away
 
 log = logging.getLogger(__name__)
+
 
 _STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Occupied: 409, Busy: 503}
 
@@ -58,6 +61,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(BadToken, _bad_token)
     app.add_exception_handler(LoginFailed, _login_failed)
+    app.add_exception_handler(SQLAlchemyError, _away)
 
 
 def as_published(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +111,13 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Invalid)
     told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
     return JSONResponse({"detail": [told]}, error.status)
+
+
+async def _away(_: Request, error: Exception) -> JSONResponse:
+    """The database cannot be reached; any other error of its is a defect of ours."""
+    if not isinstance(error, SQLAlchemyError) or not is_away(error):
+        raise error
+    return JSONResponse({"detail": "The database does not answer"}, 503, {"retry-after": "1"})
 
 
 async def _bad_token(_: Request, error: Exception) -> JSONResponse:

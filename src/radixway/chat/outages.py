@@ -1,0 +1,71 @@
+"""A database that is away for a while: how that is told, and what is tried again until it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_AGAIN_S = 0.25
+_LONGEST_S = 60.0
+
+
+class DatabaseAway(SQLAlchemyError):
+    """It cannot be reached."""
+
+
+async def connect_postgresql(*args: Any, **given: Any) -> Any:
+    """A connection of asyncpg's; SQLAlchemy would pass on whatever that raises. Raises DatabaseAway."""
+    import asyncpg
+
+    try:
+        return await asyncpg.connect(*args, **given)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseAway(f"{type(error).__name__}: {error}") from error
+
+
+@asynccontextmanager
+async def told_as_away() -> AsyncIterator[None]:
+    """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made."""
+    try:
+        yield
+    except OSError as error:
+        raise DatabaseAway(type(error).__name__) from error
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether it says that the database cannot be reached, and not that a statement is wrong."""
+    if isinstance(error, DBAPIError):
+        state: str = getattr(error.orig, "sqlstate", None) or ""
+        return error.connection_invalidated or state.startswith(("08", "57P"))
+    return isinstance(error, DatabaseAway | PoolTimeout)
+
+
+async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
+    """Do a step again and again while the database is away, until it was done or `lost` is set.
+
+    Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, another
+    error, or the database was away for too long.
+    """
+    until = asyncio.get_running_loop().time() + _LONGEST_S
+    while True:
+        try:
+            return await step()
+        except SQLAlchemyError as error:
+            if not is_away(error) or lost.is_set() or asyncio.get_running_loop().time() > until:
+                raise
+            log.warning("the database is away; it is tried again: %s", type(error).__name__)
+        try:
+            async with asyncio.timeout(_AGAIN_S):
+                await lost.wait()
+        except TimeoutError:
+            pass
