@@ -16,14 +16,39 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 def configure_logging(level: str) -> None:
     """Send the package's log lines to standard error, coloured on a terminal, at `level` or above."""
-    handler = RichHandler(console=ServerConsole(stderr=True), show_path=False, omit_repeated_times=False)
-    handler.setFormatter(_Reticent("%(name)s: %(message)s", datefmt="%H:%M:%S"))
+    console = ServerConsole(stderr=True)
+    handler: logging.Handler
+    if console.is_terminal:
+        handler = RichHandler(console=console, show_path=False, omit_repeated_times=False)
+        handler.setFormatter(_Reticent("%(name)s: %(message)s", datefmt="%H:%M:%S"))
+    else:  # rich takes a millisecond for a line
+        handler = _ToFile(console)
+        handler.setFormatter(_Reticent("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"))
     for name, least in (("radixway", level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(least.upper())
     logging.getLogger("asyncio").addFilter(_first_line)
+
+
+class _ToFile(logging.Handler):
+    """A line for each record, till nobody reads them."""
+
+    def __init__(self, console: ServerConsole) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        try:
+            stream = self._console.file
+            stream.write(self.format(record) + "\n")
+            stream.flush()
+        except BrokenPipeError:
+            self._console.on_broken_pipe()
+        except Exception:
+            self.handleError(record)
 
 
 class _Reticent(logging.Formatter):

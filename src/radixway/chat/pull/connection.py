@@ -210,6 +210,13 @@ class PullWorker:
 
     async def _on(self, frame: Frame) -> None:
         """What comes of a request that is not, or no more, in its hands is dropped."""
+        if type(frame) is Token:  # before all that is rare
+            work = self._work.get(frame.request_id or "")
+            if work is not None:
+                work.first = self.clock() if work.first is None else work.first
+                work.tokens += frame.tokens
+                await work.attempt.token(frame.text)
+            return
         if isinstance(frame, Drain):
             assert self._dispatching is not None
             self._dispatching.cancel()
@@ -225,11 +232,7 @@ class PullWorker:
         if work is None:
             return
         attempt = work.attempt
-        if isinstance(frame, Token):
-            work.first = self.clock() if work.first is None else work.first
-            work.tokens += frame.tokens
-            await attempt.token(frame.text)
-        elif isinstance(frame, PluginStep):
+        if isinstance(frame, PluginStep):
             await attempt.plugin(
                 frame.current_plugin_thought,
                 frame.current_plugin_action_taken,
