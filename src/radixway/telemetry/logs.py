@@ -42,13 +42,9 @@ class _ToFile(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         try:
-            stream = self._console.file
-            stream.write(self.format(record) + "\n")
-            stream.flush()
+            print(self.format(record), file=self._console.file, flush=True)
         except BrokenPipeError:
             self._console.on_broken_pipe()
-        except Exception:
-            self.handleError(record)
 
 
 class _Reticent(logging.Formatter):

@@ -14,6 +14,7 @@ from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
 from radixway.surfaces.chats.messages import message_routes
+from radixway.surfaces.chats.opening import OPENAPI
 from radixway.surfaces.chats.plugins import plugin_routes
 from radixway.surfaces.chats.privacy import privacy_routes
 from radixway.surfaces.chats.pull import pull_routes
@@ -33,6 +34,7 @@ def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | Non
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        openapi_url=OPENAPI,
         dependencies=[Depends(readable_address)],
     )
     add_error_handlers(app)

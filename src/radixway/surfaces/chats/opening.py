@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OPENAPI = "/openapi/chats.json"
+"""Where their OpenAPI is."""
 _ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
 _V1 = frozenset({"account", "chats", "webhooks", *ROOTS})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
@@ -41,7 +43,9 @@ def is_for_chats(path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "v1":
         return rest.partition("/")[0] in _V1
-    return first in _ROOTS or path in _OF_WORKERS or (first == "admin" and rest.partition("/")[0] in _ADMIN)
+    if first in _ROOTS or path in _OF_WORKERS or path == OPENAPI:
+        return True
+    return first == "admin" and rest.partition("/")[0] in _ADMIN
 
 
 class Chats:
