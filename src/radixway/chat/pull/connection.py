@@ -210,7 +210,7 @@ class PullWorker:
 
     async def _on(self, frame: Frame) -> None:
         """What comes of a request that is not, or no more, in its hands is dropped."""
-        if type(frame) is Token:  # before all that is rare
+        if isinstance(frame, Token):  # before all that is rare
             work = self._work.get(frame.request_id or "")
             if work is not None:
                 work.first = self.clock() if work.first is None else work.first
