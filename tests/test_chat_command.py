@@ -89,3 +89,10 @@ def test_of_nobody_nothing_is_written(home: Path) -> None:
     user = made("users", "create", "eve")
     told = radixway("export", "--user", user, "--out", str(home / "no" / "such"))
     assert told.exit_code == 2 and "no/such" in told.output
+
+
+def test_of_what_was_deleted_nothing_stays_in_files_that_are_scrubbed(home: Path) -> None:
+    user = made("users", "create", "Zq7WvLonelyName")
+    made("users", "delete", user)
+    made("scrub")
+    assert b"Zq7WvLonelyName" not in b"".join(path.read_bytes() for path in home.glob("chats.db*"))

@@ -196,7 +196,7 @@ def _files(home: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file())
 
 
-async def test_files_are_written_anew_a_tenth_of_the_time_at_most(database: Database) -> None:
+async def test_files_are_written_anew_a_twentieth_of_the_time_at_most(database: Database) -> None:
     house, now = await House(database).open(), 0.0
 
     def clock() -> float:

@@ -69,6 +69,14 @@ def export(
     _in_database(config, lambda database: write_export(database, user, file))
 
 
+@chat_app.command("scrub")
+def scrub(config: ConfigFile = None) -> None:
+    """Write the database's files anew: nothing stays of what was deleted. Nobody can write meanwhile."""
+    from radixway.cli.exporting import scrub_files
+
+    _in_database(config, scrub_files)
+
+
 @users_app.command("list")
 def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
     """Show the newest thousand."""

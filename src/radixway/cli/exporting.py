@@ -1,4 +1,4 @@
-"""Writes what is known of a user to a file that nobody else reads, or to standard output."""
+"""Users in files: all that is known of them in one of theirs, and nothing of who was erased in ours."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ async def write_export(database: Database, user_id: str, file: Path) -> int:
             written += out.write(part)
         out.flush()
     return written
+
+
+async def scrub_files(database: Database) -> None:
+    """Raises ValueError: somebody reads or writes there."""
+    from radixway.chat.privacy import Scrubber
+    from radixway.pipeline import CannotErase
+
+    try:
+        await Scrubber(database, largest_bytes=sys.maxsize).scrub_anyhow()
+    except CannotErase as error:
+        raise ValueError(str(error)) from error
 
 
 def _opened(file: Path) -> BinaryIO:

@@ -26,7 +26,7 @@ from radixway.pipeline import CannotErase
 
 log = logging.getLogger(__name__)
 
-_SHARE = 0.1
+_SHARE = 0.05
 """Of the time, at most, that is spent on writing files anew, whoever asks for it."""
 _PATIENCE_S = 5.0
 """How long to wait for one's turn before whoever asks is sent away to ask again."""
@@ -39,7 +39,7 @@ class Scrubber:
         self,
         database: Database,
         *,
-        largest_bytes: int = 1 << 30,
+        largest_bytes: int = 1 << 29,
         checkpoint_ms: int = 2_000,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -68,6 +68,12 @@ class Scrubber:
                 mine &= set(await self._owed())
         except SQLAlchemyError as error:
             raise CannotErase(f"the chats' database: {type(error).__name__}") from error
+
+    async def scrub_anyhow(self) -> None:
+        """Though nobody asked for it. Raises CannotErase."""
+        async with self._database.write() as write:
+            await self.owe(write, 0.0)
+        await self.scrub()
 
     async def aclose(self) -> None:
         """What is under way comes to its end."""
@@ -102,7 +108,7 @@ class Scrubber:
             else:
                 log.warning(
                     "chats: %d bytes are too many to write anew while others write; "
-                    "`VACUUM` it while no gateway runs",
+                    "use `radixway chat scrub` while no gateway runs",
                     size,
                 )
             await run(f"PRAGMA busy_timeout = {self._checkpoint_ms}")
