@@ -44,9 +44,9 @@ def die() -> str:
 
 
 @shop.tool()
-def secret() -> str:
+def secret(key: str) -> str:
     """What the environment holds for it."""
-    return os.environ.get("SHOP_KEY", "nothing")
+    return os.environ.get(key, "nothing")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -175,6 +177,8 @@ async def test_after_four_rounds_the_model_has_to_answer(functions: bool) -> Non
     details = message["used_plugin"]["execution_details"]
     assert details["achieved_depth"] == 4 and details["final_generation_assisted"] is True
     assert model.asked[-1].get("tool_choice") == ("none" if functions else None)
+    roles = [each["role"] for each in model.asked[-1]["messages"]]
+    assert functions or all(one != other for one, other in itertools.pairwise(roles)), roles
 
 
 @pytest.mark.parametrize("functions", [False, True])
@@ -208,6 +212,16 @@ async def test_what_cannot_be_used_costs_no_answer() -> None:
         details = message["used_plugin"]["execution_details"]
         assert details["status"] == "failure" and details["error_message"], url
         assert message["used_plugin"]["trusted"] is False
+
+
+async def test_tools_of_an_mcp_server_are_called_as_those_of_any_plugin() -> None:
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("mcp_shop.py"))]}
+    model = Model([("price", '{"item": "figs"}')], "3 euros.")
+    async with chatting(model, mcp_servers={"shop": server}, **FUNCTIONS) as eve:
+        heard, message = await answered(eve, "mcp:shop")
+        assert steps(heard) == [("price", "1 figs: 3 euros")] and message["content"] == "3 euros."
+        assert message["used_plugin"]["name"] == "shop" and message["used_plugin"]["trusted"] is True
+        assert model.asked[0]["messages"][0]["content"] == "A shop that sells pears."
 
 
 async def shop(exchange: Exchange) -> None:

@@ -87,13 +87,12 @@ async def test_a_server_that_dies_is_started_again_by_the_next_who_asks() -> Non
 async def test_a_server_has_the_environment_that_is_configured_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SHOP_KEY", "the gateway's own")
-    async with over_stdio(tools=("secret",)) as server:
+    monkeypatch.setenv("GATEWAY_KEY", "the gateway's own")
+    async with over_stdio(tools=("secret",), env={"SHOP_KEY": SecretStr("for the shop")}) as server:
         plugin = await server.plugin()
         assert [tool.name for tool in plugin.tools] == ["secret"]
-        assert (await called(plugin, "secret")).text == "nothing"
-    async with over_stdio(env={"SHOP_KEY": SecretStr("for the shop")}) as server:
-        assert (await called(await server.plugin(), "secret")).text == "for the shop"
+        assert (await called(plugin, "secret", key="SHOP_KEY")).text == "for the shop"
+        assert (await called(plugin, "secret", key="GATEWAY_KEY")).text == "nothing"
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def pdf(text: str) -> bytes:
 PAGES: dict[str, tuple[int, bytes, str]] = {
     "/html": (200, HTML.encode(), "text/html; charset=utf-8"),
     "/latin": (200, "<html><p>Grüße</p></html>".encode("latin-1"), "text/html; charset=latin-1"),
+    "/chinese": (200, "<html><meta charset=gb18030><p>基数树</p></html>".encode("gb18030"), "text/html"),
     "/unsaid": (200, HTML.encode(), "application/octet-stream"),
     "/pdf": (200, pdf("A radix tree"), "application/pdf"),
     "/list": (200, json.dumps([{"name": "pear"}, ["fig", None]]).encode(), "application/json"),
@@ -81,6 +82,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
         ("/html", "Trees & roots\nA radix tree\nIt is a compact prefix tree.\nfast\nsmall"),
         ("/unsaid", "Trees & roots\nA radix tree\nIt is a compact prefix tree.\nfast\nsmall"),
         ("/latin", "Grüße"),
+        ("/chinese", "基数树"),
         ("/pdf", "A radix tree"),
         ("/list", "- name: pear\n- - fig\n  - null\n"),
         ("/object", "model_id: fake\nmax_input_length: 1024\n"),

@@ -132,7 +132,7 @@ async def _roast(given: dict[str, str]) -> str:
 
 
 async def _retrieve(pages: Pages, given: dict[str, str]) -> str:
-    text = await pages.text(given["url"])
+    text = await pages.text(given["url"].strip(" \n<>\"'`"))  # as models quote it
     lines = "".join(f"  {line}\n" for line in text.split("\n"))
     return f"text_content: |\n{lines}\n\nThought: I now know the answer.\n"
 

@@ -138,8 +138,8 @@ class Chain:
             last = self.record.depth >= self.bounds.depth
             if last:
                 self.record.assisted = True
-                thread.append({"role": "user", "content": _LAST})
-                shown += f"\n{_LAST}"
+                thread[-1]["content"] += f"\n\n{_LAST}"  # templates want roles to take turns
+                shown += f"\n\n{_LAST}"
             text = await self._hear_text(thread)
             self.record.heard(shown, text)
             action = None if last else react.action_in(text)
@@ -153,6 +153,7 @@ class Chain:
 
     async def _hear_text(self, thread: Sequence[ChatMessage]) -> str:
         """One answer; what is meant for the user is passed on as it comes."""
+        self.told.finish_reason = None
         reader = react.AnswerReader()
         async with aclosing(self.ask(thread, {"stop": [react.STOP]})) as events:
             async for event in events:
@@ -208,6 +209,7 @@ class Chain:
         self, thread: Sequence[ChatMessage], more: dict[str, Any]
     ) -> tuple[str, list[dict[str, Any]]]:
         """One answer, passed on as it comes, and the calls in it."""
+        self.told.finish_reason = None
         text, calls = "", dict[int, dict[str, Any]]()
         async with aclosing(self.ask(thread, more)) as events:
             async for event in events:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ _READERS = 4
 """Processes at a time that read them."""
 _NODES = 400
 """Of a JSON document, that become text."""
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset=["']?([a-zA-Z0-9_-]+)""", re.IGNORECASE)
 Kind = Literal["html", "pdf", "json", "text"]
 
 
@@ -49,9 +52,16 @@ class Pages:
             return clean(fetched.text())[: self._characters]
         if kind == "pdf" and not fetched.whole:
             raise ToolFailed("the document is too large")
-        body = fetched.body if kind == "pdf" else fetched.text().encode("utf-8", "replace")
+        body = fetched.body if kind == "pdf" else _in_utf8(fetched)
         async with self._readers:
             return clean(await _read_apart(kind, body, self._characters))
+
+
+def _in_utf8(page: Fetched) -> bytes:
+    """Of HTML: by the character set of its headers, else of its own first kilobyte, as browsers read it."""
+    if page.charset is None and (found := _CHARSET.search(page.body[:1024])) is not None:
+        page = replace(page, charset=found[1].decode())
+    return page.text().encode("utf-8", "replace")
 
 
 def kind_of(fetched: Fetched) -> Kind | None:
