@@ -164,7 +164,7 @@ class Answers:
         job = await self._jobs.claim(queues, self._owner, worker=worker, worker_id=worker_id)
         if job is None:
             return None
-        thread = await self.messages.thread(job.message_id)
+        thread = await self.messages.thread(job.message_id, job.chat_id)
         if not thread:
             self._bells.ring(job.queue)  # there may be others
             return None

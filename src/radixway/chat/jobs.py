@@ -111,8 +111,10 @@ class Jobs:
             row = (await write.execute(statements.CLAIM, wanted | lease)).first()
             if row is None:
                 return None
-            await write.execute(statements.CHANGE_MESSAGE, {"message": row.message_id} | begun)
-        return Job(row.message_id, row.user_id, row.queue, row.attempts, row.attempt_id, row.lease_until)
+            changed = await write.execute(statements.BEGIN_MESSAGE, {"message": row.message_id} | begun)
+            chat_id = changed.scalar_one()
+        attempt = row.attempts, row.attempt_id, row.lease_until
+        return Job(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
     async def renew(self, attempts: Collection[str]) -> set[str]:
         """Hold these longer. Returns those that are still held: whoever has another must let it go."""

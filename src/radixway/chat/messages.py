@@ -14,6 +14,7 @@ from radixway.chat.budgets import Budget
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
 from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, TooMany
+from radixway.chat.histories import Histories
 from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
@@ -80,6 +81,8 @@ class Messages:
         self._clock = clock
         self._limits = limits or Limits()
         self._ends = ends or Ends()
+        self.histories: Histories | None = None
+        """Threads that were read not long ago."""
         self._first_words = first_words
 
     def unmetered(self) -> Messages:
@@ -127,8 +130,13 @@ class Messages:
             )
             return [Message.of(row) for row in rows]
 
-    async def thread(self, message_id: str) -> list[Message]:
-        """A message and all above it, the first of the chat first; empty where there is no such message."""
+    async def thread(self, message_id: str, chat_id: str | None = None) -> list[Message]:
+        """A message and all above it, the first of the chat first; empty where there is no such message.
+
+        `chat_id`: where it is known, and the chat may be asked for again soon.
+        """
+        if chat_id is not None and self.histories is not None:
+            return await self.histories.thread(chat_id, message_id)
         async with self._database.read() as read:
             return [Message.of(row) for row in await read.execute(statements.THREAD, {"message": message_id})]
 

@@ -60,6 +60,14 @@ class AnswerMetrics:
         """Awaited before each scrape: notes `depths`."""
         self.depths: dict[str, int] = {}
         """Answers that wait for a worker, by model."""
+        self.histories: dict[str, int] = {}
+        """How threads were come by, by outcome."""
+        metrics.counters(
+            "radixway_chat_histories",
+            "Threads of chats, by whether they were known from before",
+            "outcome",
+            lambda: self.histories.items(),
+        )
         metrics.before.append(self._look)
         metrics.gauges(
             "inference_active_workers",

@@ -102,6 +102,8 @@ class Message:
     safety_label: str | None
     safety_rots: str | None
     idempotency_key: str | None
+    version: int
+    """Raised with every change, by the database itself; where a change is told back, the one before it."""
 
     @classmethod
     def of(cls, row: Row[Any]) -> Message:
@@ -143,3 +145,4 @@ class Job:
     attempt_id: str
     """Of this attempt alone: what comes under another is too late."""
     lease_until: float
+    chat_id: str

@@ -21,6 +21,7 @@ from radixway.chat.credentials import Credentials
 from radixway.chat.database import Database
 from radixway.chat.ends import EndedAnswer, Ends
 from radixway.chat.feedback import Feedback
+from radixway.chat.histories import Histories
 from radixway.chat.jobs import Jobs
 from radixway.chat.keys import Keys
 from radixway.chat.login import Logins
@@ -31,7 +32,7 @@ from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
 from radixway.chat.pace import Pace
 from radixway.chat.plugins import Chains, Plugins
 from radixway.chat.portable import Imports
-from radixway.chat.privacy import Export, Forgetting, Scrubber
+from radixway.chat.privacy import Export, Forgetting, Forgotten, Scrubber
 from radixway.chat.pull import Sessions
 from radixway.chat.push import PushWorkers, Road
 from radixway.chat.rates import Rate
@@ -98,6 +99,11 @@ class ChatRoom:
             self.ends,
             first_words=config.titles != "off",
         )
+        if config.histories_mb:
+            most_bytes = int(config.histories_mb * (1 << 20))
+            self.messages.histories = Histories(
+                self.database, most_bytes=most_bytes, kept_s=config.histories_kept_s
+            )
         self.accounts = Accounts(self.database, clock, self.hooks.outbox)
         self.chats = Chats(self.database, clock, self.hooks.outbox)
         self.feedback = Feedback(self.database, clock)
@@ -141,6 +147,7 @@ class ChatRoom:
         self._served = served
         self._titler = self._titles(road, least_priority) if config.titles == "model" else None
         self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
+        self.forgetting.also.append(self._forget_histories)
         chains = Chains(self.plugins, config.plugins)
         self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once, tools=chains)
         self.sessions = Sessions(self.database, clock, self.answers, lease_s=config.lease_s)
@@ -164,6 +171,12 @@ class ChatRoom:
             self.database.after(write, partial(metrics.ended, answer))
 
         self.ends.told.append(ended)
+        if self.messages.histories is not None:
+            self.messages.histories.outcomes = metrics.histories
+
+    async def _forget_histories(self, forgotten: Forgotten) -> None:
+        if self.messages.histories is not None:
+            self.messages.histories.forget(forgotten.chats)
 
     def look_for_workers(self) -> None:
         """Workers have come or gone: the gateway's own answer for a model as long as none comes to fetch."""

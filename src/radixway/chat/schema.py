@@ -91,6 +91,7 @@ messages = Table(
     Column("safety_label", Text),
     Column("safety_rots", Text),
     Column("idempotency_key", Text),
+    Column("version", Integer, nullable=False, server_default=text("0")),
     Index("ix_messages_of_chat", "chat_id", "id"),
     Index("ix_messages_of_parent", "parent_id"),
     Index("ix_messages_begun", "work_begin_at"),

@@ -67,6 +67,7 @@ UNDER_WAY_IN = select(messages.c.id).where(
 )
 INSERT_MESSAGE = messages.insert().returning(*messages.c)
 CHANGE_MESSAGE = update(messages).where(messages.c.id == bindparam("message"))
+BEGIN_MESSAGE = CHANGE_MESSAGE.returning(messages.c.chat_id)
 FIRST_TOKEN = CHANGE_MESSAGE.where(messages.c.first_token_at.is_(None))
 
 INSERT_JOB = jobs.insert()

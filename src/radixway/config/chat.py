@@ -100,6 +100,10 @@ class ChatSection(Section):
     workers: ChatWorkersSection = ChatWorkersSection()
     webhooks: ChatWebhooksSection = ChatWebhooksSection()
     safety: ChatSafetySection = ChatSafetySection()
+    histories_mb: float = Field(default=64.0, ge=0)
+    """Of threads that were read not long ago, in memory; 0: none."""
+    histories_kept_s: float = Field(default=1800.0, gt=0)
+    """How long one is kept that nobody goes on with."""
     kept_s: float = Field(default=60.0, gt=0)
     """How long a finished answer's tokens can be listened to again."""
     ping_s: float = Field(default=15.0, gt=0)
