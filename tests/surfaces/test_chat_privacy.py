@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from chatting import Chatter, login
+from radixway.chat.room import ChatRoom
 from radixway.cli import app
+from radixway.config import ChatSection
+from radixway.pipeline import Reply, Request
+from radixway.surfaces.chats.app import chat_app
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -200,3 +204,30 @@ async def test_only_the_administrator_is_told_of_others(gateway: RunningGateway,
     assert [json.loads(line) for line in lines][1:] == await all_of(ann)
     status, _ = await gateway.get("/admin/users/nobody/export", headers=headers)
     assert status == 404
+
+
+async def test_who_writes_as_they_are_erased_is_told_so(tmp_path: Path) -> None:
+    room = ChatRoom(ChatSection(), tmp_path, road=_no_road, served=tuple)
+    app_of_chats = chat_app(room)
+
+    @app_of_chats.post("/as-somebody-who-was-let-in-before")
+    async def create() -> None:
+        await room.chats.create("gone")
+
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    path = "/as-somebody-who-was-let-in-before"
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    async with room.running():
+        await app_of_chats(scope | {"server": ("here", 80)}, receive, send)
+    assert sent[0]["status"] == 409 and json.loads(sent[1]["body"]) == {"detail": "Deleted meanwhile"}
+
+
+async def _no_road(_: Request) -> Reply:
+    raise AssertionError

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from radixway.chat.credentials import BadToken
@@ -61,6 +61,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(BadToken, _bad_token)
     app.add_exception_handler(LoginFailed, _login_failed)
+    app.add_exception_handler(IntegrityError, _gone)
     app.add_exception_handler(SQLAlchemyError, _away)
 
 
@@ -111,6 +112,12 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Invalid)
     told = {"loc": ["body", error.field], "msg": str(error), "type": "value_error"}
     return JSONResponse({"detail": [told]}, error.status)
+
+
+async def _gone(_: Request, error: Exception) -> JSONResponse:
+    """What was there when it was asked for was deleted before it was written to."""
+    log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
+    return JSONResponse({"detail": "Deleted meanwhile"}, 409)
 
 
 async def _away(_: Request, error: Exception) -> JSONResponse:
