@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -13,10 +14,12 @@ import pytest
 from chat_user import ChatUser
 from hand_driven_worker import worker_info
 from radixway.chat.keys import KeyScope
+from radixway.chat.records import MessageState
 from radixway.chat.room import ChatRoom
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
+MODEL = {"name": "nobody-serves-it", "model_id": "x", "max_input_length": 99, "max_total_length": 999}
 TENANTS = {
     "acme": {
         "keys": [
@@ -49,7 +52,13 @@ async def gateway(
     worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[RunningGateway]:
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
-    chat = {"database": f"sqlite:///{tmp_path / 'chats.db'}", "workers": {"ping_s": 0.05}}
+    chat = {
+        "database": f"sqlite:///{tmp_path / 'chats.db'}",
+        "workers": {"ping_s": 0.05},
+        "lease_s": 0.6,
+        "waits_s": 600,
+        "models": [MODEL],
+    }
     async with running_gateway(worker.url, chat=chat, tenants=TENANTS) as gateway:
         yield gateway
 
@@ -102,6 +111,21 @@ async def test_a_worker_comes_with_a_key_for_workers_alone(gateway: RunningGatew
             assert (await socket.receive_json())["request_type"] == "wrong_api_key", key
 
 
+async def test_a_worker_whose_key_is_revoked_is_shut_out_while_it_is_connected(
+    gateway: RunningGateway,
+) -> None:
+    keys = room(gateway).keys
+    made, text = await keys.create("gpu-7", KeyScope.WORKER)
+    async with asyncio.timeout(10), _connect(gateway, text) as socket:
+        await socket.send_json(worker_info())
+        assert (await socket.receive_json())["request_type"] == "ping"
+        await keys.revoke(made.id)
+        while (frame := await socket.receive_json())["request_type"] == "ping":
+            pass
+        assert frame["request_type"] == "wrong_api_key"
+        assert (await socket.receive()).data == 4401
+
+
 def _connect(gateway: RunningGateway, key: str) -> Any:
     headers = {"X-Protocol-Version": "1", "X-API-Key": key}
     return gateway.client.ws_connect(f"{gateway.url}/workers/work", headers=headers)
@@ -144,3 +168,16 @@ async def test_who_was_deleted_is_out_at_once_by_every_way_in(gateway: RunningGa
     assert (await root.call("DELETE", f"/admin/users/{user.id}"))[0] == 200
     assert [(await way.call("GET", "/chats"))[0] for way in ways] == [401, 401]
     assert (await gateway.get("/auth/refresh", headers={"Refresh": pair.refresh}))[0] == 401
+
+
+async def test_who_is_deleted_hears_no_more_of_an_answer_under_way(gateway: RunningGateway) -> None:
+    home = room(gateway)
+    user = await home.accounts.enroll("default", "house", "eve", "Eve", new_id="eve")
+    eve = ChatUser(gateway, (await home.credentials.login(user.id)).access)
+    asked = await eve.asked(model="nobody-serves-it")
+    events = f"{gateway.url}/chats/{asked['chat_id']}/messages/{asked['id']}/events"
+    async with asyncio.timeout(20), gateway.client.get(events, headers=eve.headers) as response:
+        assert response.status == 200
+        assert (await eve.call("DELETE", "/account/"))[0] == 200
+        await response.read()
+    assert (await home.messages.get(asked["id"])).state == MessageState.CANCELLED

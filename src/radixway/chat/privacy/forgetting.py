@@ -77,14 +77,15 @@ class Forgetting:
             return list(found.scalars())
 
     async def _forget(self, user_ids: Collection[str]) -> int:
-        await self._end_answers(user_ids)
+        await self.end_answers(user_ids)
         forgotten, rows = await self._delete(user_ids)
         await self._answers.forget(forgotten.messages)
         for told in self.also:
             await told(forgotten)
         return rows
 
-    async def _end_answers(self, user_ids: Collection[str]) -> None:
+    async def end_answers(self, user_ids: Collection[str]) -> None:
+        """Those under way, and with them their streams."""
         wanted = (
             select(messages.c.id, chats.c.user_id)
             .join(chats)

@@ -30,6 +30,7 @@ def account_routes(room: ChatRoom, who: Who) -> APIRouter:
     async def leave(user: Annotated[str, Depends(who.user)]) -> Response:
         """The user is nobody any more."""
         await room.accounts.delete(user)
+        await room.forgetting.end_answers([user])
         return Response()
 
     @router.delete("/account", include_in_schema=False)
@@ -49,6 +50,7 @@ def account_routes(room: ChatRoom, who: Who) -> APIRouter:
     async def remove(user_id: str) -> Response:
         """They are nobody any more."""
         await room.accounts.delete(user_id)
+        await room.forgetting.end_answers([user_id])
         return Response()
 
     @admin.put("/workers")

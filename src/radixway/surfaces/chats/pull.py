@@ -1,11 +1,13 @@
 """`WS /workers/work` and `WS /work`: workers that connect to fetch jobs."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Depends, WebSocket, WebSocketDisconnect
+from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.ids import new_id
 from radixway.chat.pull import (
@@ -23,6 +25,7 @@ from radixway.chat.records import Worker
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.who import Who
 
+Known = Callable[[], Awaitable[Worker | None]]
 _WRONG_KEY, _WRONG_VERSION, _BAD_FRAME = 4401, 4426, 1008
 
 
@@ -70,11 +73,13 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
         if headers.get("x-protocol-version") != "1":
             await _refuse(link, to_worker(new_id(), "upgrade_protocol"), _WRONG_VERSION)
             return
-        worker = await who.worker(headers.get("x-api-key"))
+        key = headers.get("x-api-key")
+        worker = await who.worker(key)
         if worker is None:
             await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
             return
-        await _serve(room, link, PUBLISHED, worker)
+        if not await _serve(room, link, PUBLISHED, worker, lambda: who.worker(key)):
+            await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
 
     @router.websocket("/work")
     async def overview(socket: WebSocket) -> None:
@@ -84,25 +89,25 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
         if query.get("protocol_version") != "v2":
             await _refuse(link, _unregistered("upgrade_protocol"), _WRONG_VERSION)
             return
-        worker = await who.worker(query.get("api_key"))
-        if worker is None:
+        key = query.get("api_key")
+        worker = await who.worker(key)
+        if worker is None or not await _serve(room, link, OVERVIEW, worker, lambda: who.worker(key)):
             await _refuse(link, _unregistered("wrong_api_key"), _WRONG_KEY)
-            return
-        await _serve(room, link, OVERVIEW, worker)
 
     return router
 
 
-async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker) -> None:
+async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker, known: Known) -> bool:
+    """Until it leaves, or has to. Returns whether its key counted to the end."""
     config = room.config.workers
     try:
         async with asyncio.timeout(config.first_frame_s):
             info = dialect.read_info(await link.receive(), room.models.find)
     except (BadFrame, TimeoutError) as error:
         await link.close(_BAD_FRAME, str(error) or "no first frame")
-        return
+        return True
     except Gone:
-        return
+        return True
     session = Session(worker.id, info, room.clock())
     patience = Patience(config.ping_s, config.inactivity_timeout_s)
     await room.sessions.open(session)
@@ -111,12 +116,30 @@ async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Wor
         if welcome is not None:
             await link.send(welcome)
         serving = PullWorker(link, dialect, session, room.answers, room.clock, patience, config.safety_level)
-        await serving.run()
+        if not await _while_known(serving, known, room.config.lease_s / 3):
+            return False
     except Gone:
         pass
     finally:
         await room.sessions.close(session)
-        await link.close(1001, "")
+    await link.close(1001, "")
+    return True
+
+
+async def _while_known(serving: PullWorker, known: Known, every_s: float) -> bool:
+    """Whether it left by itself: a key that was revoked ends its connections, too."""
+    running = asyncio.create_task(serving.run())
+    try:
+        while not running.done():
+            await asyncio.wait({running}, timeout=every_s)
+            with suppress(SQLAlchemyError):  # nobody is shut out for a database that is away
+                if not running.done() and await known() is None:
+                    return False
+        await running
+        return True
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def _refuse(link: SocketLink, frame: bytes, code: int) -> None:

@@ -1,0 +1,39 @@
+"""A database of before API keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+
+import radixway.chat.migrations
+from radixway.chat.database import Database
+from radixway.chat.keys import Keys, KeyScope
+from radixway.chat.migrations import migrate
+
+
+def as_it_was(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(radixway.chat.migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0008")
+
+
+async def test_users_of_before_can_have_keys(database_url: str) -> None:
+    database = Database(database_url)
+    async with database.write() as write:
+        await write.run_sync(as_it_was)
+        await write.execute(
+            text(
+                "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
+                " VALUES ('eve', 'acme', 'debug', 'eve', 'Eve', 0)"
+            )
+        )
+    await migrate(database)
+    keys = Keys(database, lambda: 1.0)
+    key, told = await keys.create("laptop", KeyScope.USER, user_id="eve")
+    found = await keys.find(told)
+    assert found is not None and found[1] is not None and (key.tenant, found[1].role) == ("acme", "user")
+    await database.aclose()
