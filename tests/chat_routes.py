@@ -36,7 +36,7 @@ def _asked(**more: Any) -> Row:
 
 
 ROUTES: dict[tuple[str, str], Row] = {
-    ("GET", "/openapi.json"): Row(Opens.TO_ALL),
+    ("GET", "/openapi/chats.json"): Row(Opens.TO_ALL),
     ("GET", "/auth/check"): Row(Opens.TO_USERS),
     ("GET", "/auth/providers"): Row(Opens.TO_ALL),
     ("GET", "/auth/refresh"): Row(Opens.BY_ITS_OWN),
