@@ -1,0 +1,89 @@
+"""An answer as server-sent events, over ASGI alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radixway.chat import events
+from radixway.chat.records import Message, MessageState, Role
+from radixway.chat.room import ChatRoom
+from radixway.chat.tokens import MemoryLog
+from radixway.config import ChatSection
+from radixway.surfaces.chats.events import EventStream
+
+_NONE = dict.fromkeys(Message.__slots__)
+ANSWER = Message(
+    **_NONE | {"id": "a", "chat_id": "c", "role": Role.ASSISTANT, "state": MessageState.COMPLETE, "score": 0}
+)
+
+
+@dataclass
+class Client:
+    """Takes a stream."""
+
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: asyncio.Queue[MutableMapping[str, Any]] = field(default_factory=asyncio.Queue)
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def take(self, stream: EventStream) -> None:
+        await stream({"type": "http"}, self.receive, self.sent.put)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> ChatRoom:
+    async def road(_: Any) -> Any:
+        raise AssertionError("nothing is asked of workers")
+
+    return ChatRoom(ChatSection(ping_s=0.001), tmp_path, road, tuple)
+
+
+def lines(*told: tuple[int, bytes]) -> bytes:
+    return b"".join(b"id: %d\r\ndata: %b\r\n\r\n" % each for each in told)
+
+
+async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: ChatRoom) -> None:
+    log, client = MemoryLog(), Client()
+    words = [events.token(f"w{number}") for number in range(40)]
+    await log.append("a", 1, words)
+    await log.end("a", b'"the end"', 1)
+    async with asyncio.timeout(10):
+        await client.take(EventStream(room, ANSWER, log.listen("a")))
+    head = client.sent.get_nowait()
+    assert dict(head["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
+    whole = lines(*enumerate([*words, b'"the end"'], start=1))
+    assert [client.sent.get_nowait()["body"] for _ in range(client.sent.qsize())] == [whole, b""]
+
+
+async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatRoom) -> None:
+    log, client = MemoryLog(), Client()
+    await log.append("a", 1, [events.token("w")])
+    taking = asyncio.create_task(client.take(EventStream(room, ANSWER, log.listen("a"))))
+    async with asyncio.timeout(10):
+        assert (await client.sent.get())["type"] == "http.response.start"
+        assert (await client.sent.get())["body"] == lines((1, events.token("w")))
+        assert log.awaited() == ["a"]
+        client.gone.set()
+        await taking
+    assert log.awaited() == []
+
+
+async def test_silence_has_signs_of_life_and_then_the_words_go_on(room: ChatRoom) -> None:
+    log, client = MemoryLog(), Client()
+    taking = asyncio.create_task(client.take(EventStream(room, ANSWER, log.listen("a"))))
+    async with asyncio.timeout(10):
+        await client.sent.get()
+        assert [(await client.sent.get())["body"] for _ in range(2)] == [b": ping\r\n\r\n"] * 2
+        await log.append("a", 1, [events.token("w")])
+        await log.end("a", b'"the end"', 1)
+        await taking
+    told = b"".join(client.sent.get_nowait()["body"] for _ in range(client.sent.qsize()))
+    assert told.replace(b": ping\r\n\r\n", b"") == lines((1, events.token("w")), (2, b'"the end"'))
