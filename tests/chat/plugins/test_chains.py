@@ -30,7 +30,10 @@ class Model:
 
     async def __call__(self, exchange: Exchange) -> None:
         self.asked.append(exchange.json())
-        said = self.said.pop(0)
+        said = self.said.pop(0) if self.said else None
+        if said is None:  # its worker dies
+            exchange.die()
+            return
         await exchange.begin_stream()
         for delta in _spelled(said) if isinstance(said, str) else _called(said):
             await _chunk(exchange, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
@@ -293,6 +296,16 @@ async def test_tools_that_fail_are_observations_and_not_the_end_of_the_answer() 
     assert "there is no tool unknown; there are: huge" in told["unknown"]
     assert told["buy"] == "Error: missing: coupon, payload"
     assert message["state"] == "complete" and message["content"] == "None of it works."
+
+
+async def test_a_worker_that_dies_after_a_call_has_it_made_once() -> None:
+    call = [("buy", '{"coupon": "x", "payload": {"what": "pears"}}')]
+    plugins = {"function_calling": ["m"], **HERE}
+    async with scripted_worker(shop) as web, chatting(Model(call), plugins=plugins) as eve:
+        heard, message = await answered(eve, f"{web.url}/ai-plugin.json")
+    assert [event["event_type"] for event in heard] == ["plugin_intermediate", "error"]
+    assert message["state"] == "aborted_by_worker"
+    assert sum(each.path.startswith("/buy") for each in web.requests) == 1
 
 
 async def test_an_answer_that_is_stopped_ends_its_tool_at_once() -> None:
