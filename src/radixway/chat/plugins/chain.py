@@ -171,7 +171,7 @@ class Chain:
         try:
             arguments = react.arguments_in(action.arguments, tool)
         except ValueError as error:
-            return self._noted(Observation(f"Error: {error}", failed=True))
+            return Observation(f"Error: {error}", failed=True)
         return await self._call(tool, arguments)
 
     async def plainly(self, messages: Sequence[ChatMessage]) -> None:
@@ -232,28 +232,21 @@ class Chain:
         except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
-            return self._noted(Observation("Error: the arguments are no JSON object", failed=True))
+            return Observation("Error: the arguments are no JSON object", failed=True)
         return await self._call(tool, arguments)
 
     async def _call(self, tool: Tool, arguments: dict[str, Any]) -> Observation:
         bounds = self.bounds
-        return self._noted(
-            await observe(
-                tool, arguments, timeout_s=bounds.tool_timeout_s, characters=bounds.result_characters
-            )
+        return await observe(
+            tool, arguments, timeout_s=bounds.tool_timeout_s, characters=bounds.result_characters
         )
 
     def _unknown(self, name: str) -> Observation:
         names = ", ".join(tool.name for tool in self.plugin.tools)
-        return self._noted(
-            Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
-        )
-
-    def _noted(self, observation: Observation) -> Observation:
-        self.record.found(observation)
-        return observation
+        return Observation(f"Error: there is no tool {name[:64]}; there are: {names}", failed=True)
 
     async def _tell(self, thought: str, action: str, given: str, observation: Observation) -> None:
+        self.record.found(observation)
         await self.speaker.plugin(thought, action, given, observation.text)
 
 
