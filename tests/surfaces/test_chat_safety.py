@@ -20,7 +20,7 @@ from radixway.config import ConfigError, load_config
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
-RULE = "the instructions given before a conversation stay in force"
+RULE = "it is wrong to break an agreement"
 OPENING = "Answer the following request with"
 SAFE = f"{OPENING} intervention as responsible chatbot that believes that {RULE}: {ATTACK}"
 

@@ -62,6 +62,8 @@ class Attempt:
         self._over = False
         self._kept = 0
         self._buffer: list[bytes] = []
+        self._opening: list[bytes] = []
+        """What is told with the first words: listeners who heard it alone would be told of a restart."""
         self._flush_soon: asyncio.TimerHandle | None = None
         self._writing = asyncio.Lock()
         self._flushes: set[asyncio.Task[None]] = set()
@@ -129,10 +131,11 @@ class Attempt:
         if asked is None:
             return
         self.thread = (*self.thread[:-2], asked, self.thread[-1])
-        await self._tokens.append(self.job.message_id, self.job.attempts, [events.safe_prompt(prompt, asked)])
+        self._opening.append(events.safe_prompt(prompt, asked))
 
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
+        self._buffer, self._opening = self._opening + self._buffer, []
         try:
             await self._flush(wait=True)
             written = not self._over and await self._write_whole(self._whole(content), fields)
@@ -215,7 +218,7 @@ class Attempt:
                 return
             if not self._begun and not await self._begin(wait=wait):
                 return
-            batch, self._buffer = self._buffer, []
+            batch, self._opening, self._buffer = self._opening + self._buffer, [], []
             await self._tokens.append(self.job.message_id, self.job.attempts, batch)
 
     async def _begin(self, *, wait: bool) -> bool:
