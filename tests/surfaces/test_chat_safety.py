@@ -174,6 +174,7 @@ async def test_what_a_worker_says_of_its_own_safety_is_recorded_once_an_attempt_
     async with running_gateway(chat=CHAT | {"workers": {"safety_level": 2}}) as gateway:
         eve = await login(gateway, "eve")
         answer = await eve.asked("How?")
+        listening = asyncio.create_task(eve.heard(answer))
         told = {"response_type": "safe_prompt", "safety_label": "caution", "safety_rots": "be\x00 kind"}
         told |= {"safety_parameters": {"level": 2}, "safe_prompt": "<|prompter|>Answer …"}
         async with hand_driven_worker(gateway) as first:
@@ -189,8 +190,8 @@ async def test_what_a_worker_says_of_its_own_safety_is_recorded_once_an_attempt_
             request = await second.work()
             await second.say(request, "Hi")
             await second.finish(request, "Hi")
-            heard = await eve.heard(answer)
-        assert [event["event_type"] for event in heard] == ["safe_prompt", "token", "message"]
+            heard = await listening
+        assert [event["event_type"] for event in heard] == ["token", "message"]  # no restart is told
 
 
 async def test_a_response_is_asked_for_with_the_safe_prompt(service: Service, worker: ScriptedWorker) -> None:
