@@ -17,7 +17,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
-_MISSING = re.compile(r"missing required field `(?P<field>[^`]*)`")
+_NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
 
 _DRAINED_AT_MOST = 8
 """Times the limit: how much of a body too large is read, so that its sender gets to read our answer."""
@@ -112,8 +112,8 @@ def _bad_field(text: str) -> BadBody:
     """msgspec's words about a wrong value, with the field's name at the front and in `param`."""
     place = _PLACE.search(text)
     field = place["field"] if place else ""
-    missing = _MISSING.search(text)
-    if missing:
-        field = f"{field}.{missing['field']}" if field else missing["field"]
+    named = _NAMED.search(text)
+    if named:
+        field = f"{field}.{named['field']}" if field else named["field"]
     message = _PLACE.sub("", text).replace("`", "")
     return BadBody(f"{field}: {message}" if field else message, param=field or None)

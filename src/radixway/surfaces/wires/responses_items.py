@@ -20,11 +20,11 @@ from radixway.surfaces.wires.turns import AssistantTurn, text_content
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
-def messages_of(given: str | Sequence[Any]) -> list[Message]:
-    """`input` as messages. Raises BadBody (400) naming the item at fault."""
+def messages_of(given: str | Sequence[Any], place: str = "input") -> list[Message]:
+    """`input` as messages. Raises BadBody (400) naming the item at fault, by its `place` in the body."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
-    return list(_Items(given))
+    return list(_Items(given, place))
 
 
 def tools_of(given: Sequence[Any] | None) -> list[Tool] | None:
@@ -50,15 +50,16 @@ def sealed(reasoning: str) -> str:
 class _Items:
     """Walks over items; what belongs to one assistant's turn is gathered until something else comes."""
 
-    def __init__(self, items: Sequence[Any]) -> None:
+    def __init__(self, items: Sequence[Any], place: str) -> None:
         self._items = items
+        self._place = place
         self._turn = AssistantTurn()
         self._before: str | None = None
         """Type of the item before, while a turn is being gathered."""
 
     def __iter__(self) -> Iterator[Message]:
         for index, item in enumerate(self._items):
-            yield from self._read(item, f"input[{index}]")
+            yield from self._read(item, f"{self._place}[{index}]")
         yield from self._end_turn()
 
     def _read(self, item: Any, place: str) -> Iterator[Message]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from radixway import __version__
+from radixway.surfaces.chats.responses.conversations import conversation_routes
 from radixway.surfaces.chats.responses.errors import add_error_handlers
 from radixway.surfaces.chats.responses.owners import Owners
 from radixway.surfaces.chats.responses.room import ResponseRoom
@@ -22,4 +23,5 @@ def responses_app(room: ResponseRoom, owners: Owners) -> FastAPI:
     )
     add_error_handlers(app)
     app.include_router(response_routes(room, owners))
+    app.include_router(conversation_routes(room, owners))
     return app

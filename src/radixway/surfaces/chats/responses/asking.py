@@ -85,7 +85,7 @@ def read(raw: bytes) -> Asked:
         if value is not None and value not in supported:
             told = " or ".join(map(str, supported))
             raise wrong(name, f"only {told} is supported, not {shown(value)}", code="unsupported")
-    _check_text(ask.body)
+    check_text(ask.body)
     _check_choices(ask.body)
     check_metadata(ask.body.get("metadata"))
     request = {name: value for name, value in ask.body.items() if name != "input" and value is not None}
@@ -154,15 +154,15 @@ def _check_choices(body: Mapping[str, Any]) -> None:
         raise wrong("text.verbosity", "only medium is supported", code="unsupported")
 
 
-def _check_text(value: Any, place: str = "") -> None:
+def check_text(value: Any, place: str = "") -> None:
     """PostgreSQL has no U+0000 in text. Raises BadBody (400)."""
     if isinstance(value, str) and "\x00" in value:
         raise wrong(place, "text cannot hold U+0000")
     if isinstance(value, dict):
         for name, each in value.items():
             at = f"{place}.{name}" if place else name
-            _check_text(name, at.replace("\x00", ""))
-            _check_text(each, at)
+            check_text(name, at.replace("\x00", ""))
+            check_text(each, at)
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            _check_text(each, f"{place}[{index}]")
+            check_text(each, f"{place}[{index}]")

@@ -58,7 +58,7 @@ def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
     @router.get("/{response_id}")
     async def read(response_id: str, request: Request, owner: Whose) -> Response:
         """A response as it stands, or its events after number `starting_after`."""
-        wanted = read_fields(_query(request), Reading)
+        wanted = read_fields(query_of(request), Reading)
         kept = await found(owner, response_id)
         if wanted.stream:
             after = -1 if wanted.starting_after is None else wanted.starting_after
@@ -91,11 +91,11 @@ def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         kept = await found(owner, response_id)
         asked_in = kept.message.parent_id or ""
         questions, _ = await room.kept.items_of([asked_in])
-        return JSONResponse(items.page(questions.get(asked_in, []), _query(request)))
+        return JSONResponse(items.page(questions.get(asked_in, []), query_of(request)))
 
     return router
 
 
-def _query(request: Request) -> Mapping[str, str]:
+def query_of(request: Request) -> Mapping[str, str]:
     """Lists come as `include[]` or several times; the last of each name will do, since none changes much."""
     return {name.removesuffix("[]"): value for name, value in request.query_params.items()}
