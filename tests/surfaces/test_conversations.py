@@ -38,7 +38,7 @@ async def client(
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
     async with running_gateway(worker.url) as gateway:
         async with AsyncOpenAI(
-            base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=20
+            base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=120
         ) as client:
             yield client
 

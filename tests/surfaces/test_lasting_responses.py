@@ -63,7 +63,7 @@ async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 
 def client_of(gateway: RunningGateway, api_key: str = "any") -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=api_key, max_retries=0, timeout=20)
+    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=api_key, max_retries=0, timeout=120)
 
 
 async def events_of(client: AsyncOpenAI, response_id: str, after: int | None = None) -> list[Any]:

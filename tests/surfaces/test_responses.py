@@ -106,7 +106,7 @@ def files_in(folder: Path) -> bytes:
 
 
 def client_of(gateway: RunningGateway, api_key: str = "any") -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=api_key, max_retries=0, timeout=20)
+    return AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=api_key, max_retries=0, timeout=120)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import math
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
 from radixway.web import ClientGone, HttpError, MethodNotAllowed
@@ -25,6 +26,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ChatError, _impossible)
     app.add_exception_handler(HTTPException, _unknown_path)
     app.add_exception_handler(ClientGone, _gone)
+    app.add_exception_handler(ClientDisconnect, _gone)
 
 
 def not_found(what: str, given: str, param: str, *, code: str = "not_found") -> HttpError:
