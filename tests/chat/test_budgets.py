@@ -10,9 +10,9 @@ import pytest
 from chat_house import USER, House
 from radixway.chat.budgets import Budget, Spending, tokens_told
 from radixway.chat.database import Database
-from radixway.chat.errors import TooMany
+from radixway.chat.errors import TooLarge, TooMany
 from radixway.chat.jobs import Jobs
-from radixway.chat.messages import Limits
+from radixway.chat.messages import Limits, Question
 
 
 async def house_with(database: Database, budget: Budget) -> House:
@@ -101,3 +101,14 @@ async def test_another_user_s_answers_cost_one_nothing(database: Database) -> No
         await budget.check(write, "somebody else", house.clock())
         with pytest.raises(TooMany):
             await budget.check(write, USER, house.clock())
+
+
+async def test_a_chat_s_budget_counts_what_workers_that_fetch_jobs_tell(database: Database) -> None:
+    house = await House(database, Limits(at_once=None, tokens=10)).open()
+    first = await house.asked()
+    job = await house.jobs.claim(["q"], "owner")
+    assert job is not None
+    await house.jobs.finish(job.attempt_id, "It is a trie.", usage={"completion_tokens": 12})
+    said = await house.messages.ask(USER, first.chat_id, first.id, "And then?")
+    with pytest.raises(TooLarge, match="10 tokens"):
+        await house.messages.request_answer(USER, first.chat_id, Question(said.id, "q", "m", {}))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 import radixway.chat.migrations
 from radixway.chat.chats import Chats
 from radixway.chat.database import Database
+from radixway.chat.messages import Messages
 from radixway.chat.migrations import migrate
 
 
@@ -38,9 +39,17 @@ async def test_titles_of_before_count_as_their_users_own(database_url: str) -> N
                     f" VALUES ('{chat}', 'eve', 0, 0, {title})"
                 )
             )
+        await write.execute(
+            text(
+                "INSERT INTO messages (id, chat_id, role, state, content, created_at)"
+                " VALUES ('said', 'named', 'prompter', 'manual', 'hello', 0)"
+            )
+        )
     await migrate(database)
     chats = Chats(database, lambda: 0.0)
     assert (await chats.find("eve", "named")).titled_by == "user"
     assert (await chats.find("eve", "nameless")).titled_by is None
+    (said,) = await Messages(database, lambda: 0.0).of_chat("eve", "named")
+    assert said.content == "hello" and said.version == 0
     await chats.delete("eve", "named")
     await database.aclose()

@@ -105,6 +105,12 @@ def tokens_told(usage: dict[str, Any] | None) -> int | None:
     return None if prompt is None or answer is None else prompt + answer
 
 
+def tokens_counted(usage: dict[str, Any] | None) -> int:
+    """As many as a worker counted: of one that fetches jobs its answer's alone."""
+    told = tokens_told(usage)
+    return told if told is not None else _count((usage or {}).get("completion_tokens")) or 0
+
+
 def _estimated(characters: int) -> int:
     return -(-characters // _CHARACTERS_PER_TOKEN)
 

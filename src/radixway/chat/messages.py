@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.budgets import Budget
+from radixway.chat.budgets import Budget, tokens_counted
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
 from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, TooMany
@@ -302,7 +302,7 @@ class Messages:
         if self._limits.tokens is None:
             return
         told = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))
-        used = sum((usage or {}).get("total_tokens") or 0 for usage in told.scalars())
+        used = sum(tokens_counted(usage) for usage in told.scalars())
         if used >= self._limits.tokens:
             raise TooLarge(f"This chat has used its {self._limits.tokens} tokens")
 
