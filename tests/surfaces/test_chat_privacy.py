@@ -231,3 +231,30 @@ async def test_who_writes_as_they_are_erased_is_told_so(tmp_path: Path) -> None:
 
 async def _no_road(_: Request) -> Reply:
     raise AssertionError
+
+
+@pytest.mark.parametrize("asked_by", ["themselves", "the administrator"])
+async def test_a_tenants_key_and_their_chats_are_the_same_users(
+    asked_by: str, model: tuple[Model, ScriptedWorker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    keys = [{"key": f"acme-{name}-key", "user": name} for name in ("ann", "bob")]
+    sections = {"tenants": {"acme": {"keys": keys}}, "gateway": {"admin_key": "the-admins-own-key"}}
+    async with running_gateway(model[1].url, **sections) as gateway:
+        ann, bob = (Chatter(gateway, f"acme-{name}-key") for name in ("ann", "bob"))
+        for user in (ann, bob):
+            await user.ask(await user.chat(), "in a chat", model="m")
+            body = {"model": "m", "messages": [{"role": "user", "content": "outside of any"}]}
+            assert (await user.call("POST", "//v1/chat/completions", body))[0] == 200
+        if asked_by == "themselves":
+            status, erased = await ann.call("DELETE", "//v1/account")
+        else:
+            admin = {"authorization": "Bearer the-admins-own-key"}
+            status, erased, _ = await gateway.post(
+                "/admin/erase", {"tenant": "acme", "user": "ann"}, headers=admin
+            )
+        assert status == 200, erased
+        rooms = {name: room["entries"] for name, room in erased["rooms"].items()}
+        assert rooms["chats"] >= 4 and rooms["journals"] == 1
+        assert (await ann.call("GET", ""))[1]["chats"] == []
+        assert len((await bob.call("GET", ""))[1]["chats"]) == 1

@@ -42,6 +42,10 @@ class UserRole(StrEnum):
     """Also what the root token allows."""
 
 
+OF_TENANTS = "tenant"
+"""The provider of users whom the keys of the section `tenants` name."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Whoever chats."""
@@ -54,6 +58,11 @@ class User:
     role: str
     created_at: float
     deleted: bool
+
+    @property
+    def known_as(self) -> str:
+        """What the rest of the gateway calls them: where a tenant's key names them, as in its other calls."""
+        return (self.provider == OF_TENANTS and self.provider_account_id) or self.id
 
 
 @dataclass(frozen=True, slots=True)

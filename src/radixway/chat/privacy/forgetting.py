@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete, func, or_, select, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.answers import Answers
@@ -14,7 +14,7 @@ from radixway.chat.errors import NotFound
 from radixway.chat.messages import untie
 from radixway.chat.privacy.owners import OWNERS, theirs
 from radixway.chat.privacy.scrubbing import Scrubber
-from radixway.chat.records import MessageState
+from radixway.chat.records import OF_TENANTS, MessageState
 from radixway.chat.schema import chats, messages, users
 from radixway.chat.webhooks import Event, Outbox
 from radixway.pipeline import CannotErase
@@ -52,7 +52,9 @@ class Forgetting:
         self._outbox = outbox
 
     async def forget(self, tenant: str, user: str | None = None) -> int:
-        """A user by their id, or as `provider:account`; None: all of a tenant, those that left before too.
+        """A user by their id, by the name that a key of the tenant gives them, or as `provider:account`.
+
+        None: all of a tenant, those that left before too.
 
         Returns how many rows there were; may be called again. Raises CannotErase: something of them may
         still be in files, or the database does not answer.
@@ -70,8 +72,8 @@ class Forgetting:
         meant = users.c.tenant == tenant
         if user is not None:
             provider, _, account = user.partition(":")
-            by_account = (users.c.provider == provider) & (users.c.provider_account_id == account)
-            meant &= or_(users.c.id == user, by_account)
+            names = (users.c.provider, users.c.provider_account_id)
+            meant &= or_(users.c.id == user, tuple_(*names).in_([(OF_TENANTS, user), (provider, account)]))
         async with self._database.write() as write:
             found = await write.execute(update(users).where(meant).values(deleted=True).returning(users.c.id))
             return list(found.scalars())

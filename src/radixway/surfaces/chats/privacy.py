@@ -43,7 +43,7 @@ def privacy_routes(room: ChatRoom, who: Who, erasure: Erasure | None) -> APIRout
         """Forget the user with all their chats, in every room of the gateway."""
         known = await room.accounts.find(user)
         if erasure is not None:
-            erased = await erasure.erase(Subject(known.tenant, known.id))
+            erased = await erasure.erase(Subject(known.tenant, known.known_as))
             return JSONResponse(erased.told(), 200 if erased.complete else 202)
         try:
             await room.forgetting.forget(known.tenant, known.id)

@@ -21,7 +21,7 @@ async def as_its_tenant(
         user = await accounts.find(request.user or "")
     except NotFound:
         raise Forbidden("there is no such user any more") from None
-    request.tenant = user.tenant
+    request.tenant, request.user = user.tenant, user.known_as
     if tenancies:
         if user.tenant not in tenancies:
             raise Forbidden(f"there is no tenant {user.tenant!r} any more")

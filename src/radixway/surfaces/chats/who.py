@@ -19,16 +19,14 @@ from radixway.chat.accounts import HOUSE
 from radixway.chat.credentials import BadToken
 from radixway.chat.errors import NotFound
 from radixway.chat.keys import PREFIX, KeyScope
-from radixway.chat.records import User, UserRole, Worker
+from radixway.chat.records import OF_TENANTS, User, UserRole, Worker
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
 from radixway.tenants import KeyRing, KnownKey
 
 _MOST_BYTES = 8192
 """Of the header `TrustedClient`."""
-_OF_TENANTS = "tenant"
-"""The provider of users whom the keys of the section `tenants` name."""
-_RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, _OF_TENANTS})
+_RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS})
 """Providers that no trusted server is; those of OpenID Connect are URLs."""
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\x00]*$")]
 
@@ -161,11 +159,11 @@ class Who:
         if not named.may_ask:
             raise HTTPException(403, "This key is not for calls of users")
         account = named.user or ""
-        known = await self._room.accounts.find_by(named.tenant, _OF_TENANTS, account)
+        known = await self._room.accounts.find_by(named.tenant, OF_TENANTS, account)
         if known is not None:
             return known
         return await self._room.accounts.enroll(
-            named.tenant, _OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
+            named.tenant, OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
         )
 
 
