@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -22,6 +24,9 @@ def postgres() -> Iterator[PostgresServer]:
         data = Path(folder) / "postgresql"
         data.mkdir()
         with PostgresServer(data, cleanup_mode="delete") as server:
+            for what in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing outlives the run
+                server.psql(f"ALTER SYSTEM SET {what} = off")
+            server.psql("SELECT pg_reload_conf()")
             yield server
 
 
@@ -35,14 +40,40 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 _names = itertools.count()
 
 
+@pytest.fixture(scope="session")
+def sqlite_with_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """To be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "chats.db"
+    asyncio.run(_migrated(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_with_tables(postgres: PostgresServer) -> str:
+    """The name of a database to be copied."""
+    postgres.psql("CREATE DATABASE with_tables")
+    asyncio.run(_migrated(postgres.get_uri("with_tables")))
+    return "with_tables"
+
+
+async def _migrated(url: str) -> None:
+    database = Database(url)
+    await migrate(database)
+    await database.aclose()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of an empty database."""
+    """Of an empty database; of one with its tables where the test has `database`, which is the same."""
+    is_empty = "database" not in request.fixturenames
     if request.param == "sqlite":
+        if not is_empty:
+            shutil.copy(request.getfixturevalue("sqlite_with_tables"), tmp_path / "chats.db")
         return f"sqlite:///{tmp_path / 'chats.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
     name = f"chats_{next(_names)}"
-    server.psql(f"CREATE DATABASE {name}")
+    template = "template1" if is_empty else request.getfixturevalue("postgresql_with_tables")
+    server.psql(f"CREATE DATABASE {name} TEMPLATE {template}")
     return server.get_uri(name)
 
 
@@ -50,6 +81,5 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def database(database_url: str) -> AsyncIterator[Database]:
     """With its tables."""
     opened = Database(database_url)
-    await migrate(opened)
     yield opened
     await opened.aclose()
