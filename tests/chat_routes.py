@@ -15,6 +15,10 @@ class Opens(Enum):
     """Each to what is theirs."""
     TO_OWNER = "owner"
     """It is about one thing, which belongs to one user; for all others there is no such thing."""
+    TO_CLIENTS = "clients"
+    """As to users; whoever is none is told in OpenAI's way: 401."""
+    TO_ONE_CLIENT = "one client"
+    """As to its owner, and likewise."""
     TO_ADMINS = "administrators"
     BY_ITS_OWN = "its own"
     """What it lets in by is of its own kind, and tested where that is."""
@@ -120,3 +124,12 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/webhooks/{webhook_id}/rotate"): Row(Opens.TO_OWNER),
     ("POST", "/v1/webhooks/{webhook_id}/test"): Row(Opens.TO_OWNER),
 }
+
+RESPONSES: dict[tuple[str, str], Row] = {
+    ("POST", "/v1/responses"): Row(Opens.TO_CLIENTS, {"model": "m", "input": "x", "background": True}),
+    ("GET", "/v1/responses/{response_id}"): Row(Opens.TO_ONE_CLIENT),
+    ("POST", "/v1/responses/{response_id}/cancel"): Row(Opens.TO_ONE_CLIENT),
+    ("DELETE", "/v1/responses/{response_id}"): Row(Opens.TO_ONE_CLIENT),
+    ("GET", "/v1/responses/{response_id}/input_items"): Row(Opens.TO_ONE_CLIENT),
+}
+"""Of the application beside it."""

@@ -11,20 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIWebSocketRoute, iter_route_contexts
 
-from chat_routes import ROUTES, Opens, Row
+from chat_routes import RESPONSES, ROUTES, Opens, Row
 from radixway.chat.keys import KeyScope
 from radixway.chat.messages import Question
 from radixway.chat.records import UserRole
 from radixway.chat.room import ChatRoom
 from radixway.chat.schema import deliveries
 from radixway.config import DEFAULT_TENANT
+from radixway.pipeline import Reply, Request
 from radixway.surfaces.chats.app import chat_app
+from radixway.surfaces.chats.responses.owners import Owners
+from radixway.surfaces.chats.responses.room import ResponseRoom
+from radixway.surfaces.chats.responses.routes import response_routes
+from radixway.surfaces.chats.who import Who
 from running_gateway import RunningGateway, running_gateway
 
 MODEL = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_length": 16384}
 IN, BAD, NO_LOGIN, FORBIDDEN, GONE = "in", 401, 403, 403, 404
+SAY_SO = "who may use it? Say so in tests/chat_routes.py"
 NOWHERE = "http://127.0.0.1:9/"
 _USERS = ("owner", "owner's key", "other user", "other tenant", "trusted", "admin")
 _STRANGERS = ("nobody", "stranger", "deleted", "deleted's key")
@@ -38,6 +45,10 @@ def _expected(opens: Opens, who: str) -> Any:
         if who in ("root", "admin", "admin key"):
             return IN
         return BAD if who in (*_STRANGERS, "trusted") else FORBIDDEN
+    if opens in (Opens.TO_CLIENTS, Opens.TO_ONE_CLIENT):
+        if who not in _USERS:
+            return BAD
+        return IN if opens is Opens.TO_CLIENTS or who.startswith("owner") else GONE
     if who not in _USERS:
         return {"nobody": NO_LOGIN, "worker": FORBIDDEN, "admin key": FORBIDDEN}.get(who, BAD)
     return IN if opens is Opens.TO_USERS or who.startswith("owner") else GONE
@@ -107,12 +118,20 @@ class Place:
             "token": token,
             "webhook_id": hook.id,
             "delivery_id": await self.given_up(owner, hook.id),
+            "response_id": await self.response(owner),
             "gateway": self.gateway.url,
             "name": "calculator",
             "operation": "calculate",
             "user_id": owner,
             "worker_id": (await self.room.workers.create("w"))[0].id,
         }
+
+    async def response(self, owner: str) -> str:
+        """In the background, never answered: nobody serves it."""
+        body = {"model": "m", "input": "x", "background": True}
+        status, made, _ = await self.gateway.post("/v1/responses", body, headers=await self.token(owner))
+        assert status == 200, made
+        return str(made["id"])
 
     async def given_up(self, owner: str, hook: str) -> str:
         """Something that did not arrive there."""
@@ -156,24 +175,34 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield Place(gateway, gateway.gateway.chats.room)
 
 
-def _routes(room: ChatRoom) -> set[tuple[str, str]]:
+def _routes(app: FastAPI) -> set[tuple[str, str]]:
     found = set()
-    for context in iter_route_contexts(chat_app(room).routes):
+    for context in iter_route_contexts(app.routes):
         is_socket = isinstance(context.original_route, APIWebSocketRoute)
         methods = {"WS"} if is_socket else set(context.methods or ()) - {"HEAD"}
         found |= {(method, context.path) for method in methods}
     return found
 
 
+async def no_road(_: Request) -> Reply:
+    """Of a gateway that nobody asks."""
+    raise AssertionError
+
+
 async def test_every_route_has_its_row(place: Place) -> None:
-    assert _routes(place.room) == set(ROUTES), "who may use it? Say so in tests/chat_routes.py"
+    assert _routes(chat_app(place.room)) == set(ROUTES), SAY_SO
+    room = ResponseRoom(place.room, no_road, place.gateway.gateway.registry)
+    responses = response_routes(room, Owners(place.room, Who(place.room), keys_are_needed=True))
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app.include_router(responses)
+    assert _routes(app) == set(RESPONSES), SAY_SO
 
 
 async def test_everybody_gets_where_they_may_and_nowhere_else(place: Place) -> None:
     guests, wrong = await place.guests(), []
     owner = await place.owner()
     things, owners = await place.things(owner), await place.keys_of(owner)
-    for (method, path), row in ROUTES.items():
+    for (method, path), row in (ROUTES | RESPONSES).items():
         if row.opens is Opens.BY_ITS_OWN:
             continue
         for who in (*guests, *owners):
@@ -185,5 +214,6 @@ async def test_everybody_gets_where_they_may_and_nowhere_else(place: Place) -> N
             if is_in and (row.once or (method == "DELETE" and row.opens is not Opens.TO_ALL)):
                 owner = await place.owner()
                 things, owners = await place.things(owner), await place.keys_of(owner)
-                guests = guests if row.opens is Opens.TO_OWNER else await place.guests()
+                if row.opens not in (Opens.TO_OWNER, Opens.TO_ONE_CLIENT):
+                    guests = await place.guests()
     assert not wrong, "\n".join(wrong)
