@@ -10,7 +10,9 @@ import pytest
 from chat_house import USER, Clock, House
 from radixway.chat.credentials import BadToken, Credentials, WrongType
 from radixway.chat.database import Database
+from radixway.chat.room import secrets_of
 from radixway.chat.secrets import Secrets, read_or_make
+from radixway.config import ChatSection
 
 SECRETS = Secrets("secret", "salt", "root")
 
@@ -83,3 +85,13 @@ def test_secrets_are_made_once_and_read_by_nobody_else(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert made.auth_secret not in repr(made)
     assert [entry.name for entry in path.parent.iterdir()] == ["secrets.json"]
+
+
+def test_secrets_that_machines_share_stand_above_those_of_the_file(tmp_path: Path) -> None:
+    made = secrets_of(tmp_path, ChatSection())
+    chosen = {"root_token": "r" * 16, "auth_secret": "s" * 16}
+    some = secrets_of(tmp_path, ChatSection.model_validate({"secrets": chosen}))
+    assert (some.root_token, some.auth_secret, some.auth_salt) == ("r" * 16, "s" * 16, made.auth_salt)
+    every = ChatSection.model_validate({"secrets": chosen | {"auth_salt": "t"}})
+    assert secrets_of(tmp_path / "nowhere", every).auth_salt == "t"
+    assert not (tmp_path / "nowhere").exists()

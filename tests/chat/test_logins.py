@@ -117,6 +117,16 @@ async def test_a_login_ends_where_it_began(site: Site) -> None:
         await site.logins.begin("google")
 
 
+async def test_who_comes_from_another_issuer_is_not_let_in(site: Site) -> None:
+    for issuer, counts in (("https://other.example", False), (site.provider.url, True)):
+        back = site.provider.visit(await site.logins.begin("idp"))
+        if counts:
+            await site.logins.end("idp", back["code"], back["state"], issuer)
+        else:
+            with pytest.raises(LoginFailed, match="another issuer"):
+                await site.logins.end("idp", back["code"], back["state"], issuer)
+
+
 async def test_a_code_that_was_stolen_is_worth_nothing_without_the_login_it_is_of(site: Site) -> None:
     """PKCE: the verifier is in the state of the login that asked, and in no other."""
     victim = site.provider.visit(await site.logins.begin("idp"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from radixway.chat.credentials import BadToken
 from radixway.chat.database import Database
@@ -16,6 +16,7 @@ from radixway.chat.errors import NotFound
 from radixway.chat.ids import new_id
 from radixway.chat.records import User
 from radixway.chat.schema import api_keys, users
+from radixway.chat.statements import USER
 from radixway.config import DEFAULT_TENANT
 
 PREFIX = "rxw_"
@@ -58,6 +59,7 @@ class ApiKey:
 
 
 _COLUMNS = tuple(api_keys.c[name] for name in ApiKey.__dataclass_fields__)
+_BY_HASH = select(*_COLUMNS).where(api_keys.c.key_hash == bindparam("hash"))
 
 
 class Keys:
@@ -107,14 +109,13 @@ class Keys:
     async def find(self, text: str) -> tuple[ApiKey, User | None] | None:
         """The key, and its user. Raises BadToken for one that has expired."""
         async with self._database.read() as read:
-            row = (await read.execute(select(*_COLUMNS).where(api_keys.c.key_hash == _hash(text)))).first()
+            row = (await read.execute(_BY_HASH, {"hash": _hash(text)})).first()
             if row is None:
                 return None
             owner = None
             if row.user_id is not None:
-                known = users.c.id == row.user_id, users.c.deleted.is_(False)
-                found = (await read.execute(select(users).where(*known))).first()
-                if found is None:
+                found = (await read.execute(USER, {"user": row.user_id})).first()
+                if found is None or found.deleted:
                     return None
                 owner = User(**found._mapping)
         now = self._clock()

@@ -89,11 +89,11 @@ class Logins:
             query["nonce"] = nonce
         return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
-    async def end(self, name: str, code: str, state: str) -> Pair:
-        """Tokens for whoever came back. Raises NotFound, LoginFailed."""
+    async def end(self, name: str, code: str, state: str, issuer: str | None = None) -> Pair:
+        """Tokens for whoever came back. `issuer`: see `Return`. Raises NotFound, LoginFailed."""
         provider = self._provider(name)
         verifier, nonce = await self._redeem(name, state)
-        identity = await provider.identify(Return(code, verifier, nonce, self._redirect(name)))
+        identity = await provider.identify(Return(code, verifier, nonce, self._redirect(name), issuer))
         return await self._credentials.login(await self._enrolled(provider.tenant, identity))
 
     def known(self, name: str) -> None:

@@ -76,6 +76,8 @@ class OidcProvider:
 
     async def identify(self, back: Return) -> Identity:
         """See `Provider`."""
+        if back.issuer not in (None, self._section.issuer):
+            raise LoginFailed("this comes from another issuer", 400)
         answer = await self._exchange(back)
         token = answer.get("id_token")
         if not isinstance(token, str) or len(token) > _LONGEST:

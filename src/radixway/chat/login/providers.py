@@ -33,6 +33,8 @@ class Return:
     """Of PKCE."""
     nonce: str
     redirect_uri: str
+    issuer: str | None = None
+    """As the provider said at the way back (RFC 9207); None: it did not."""
 
 
 class Provider(Protocol):

@@ -68,6 +68,7 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
         response: Response,
         code: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
         state: Annotated[str | None, Query(min_length=1, max_length=4096)] = None,
+        iss: Annotated[str | None, Query(max_length=2048)] = None,
         error: Annotated[str | None, Query(max_length=256)] = None,
     ) -> dict[str, Any]:
         """Tokens for whoever the provider has sent back."""
@@ -79,7 +80,7 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
         if code is None or state is None:
             told = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
             raise RequestValidationError(told)
-        return token_pair(await room.logins.end(provider, code, state))
+        return token_pair(await room.logins.end(provider, code, state, iss))
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:
