@@ -370,6 +370,59 @@ async def test_half_a_surrogate_pair_hides_nothing():
     assert b"a@b.org" not in b"".join(streamed)
 
 
+def with_returns(events):
+    return [b"".join(events).replace(b"\n", b"\r")]
+
+
+def one_event(events):
+    """Each a line of data of the same event."""
+    return [b"\n".join(each.strip() for each in events) + b"\n\n"]
+
+
+def one_line(events):
+    return [b"data: " + b"".join(each.removeprefix(b"data: ").strip() for each in events) + b"\n\n"]
+
+
+def with_a_mark(events):
+    return [b"\xef\xbb\xbf" + b"".join(events[1:])]
+
+
+def with_half_a_character(events):
+    return [each.replace(b"Bye", b"Bye \xc3") for each in events]
+
+
+def with_every_line_end(events):
+    ends = (b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\n\r")
+    return [b"".join(each.strip() + ends[at % len(ends)] for at, each in enumerate(events)) + b"\n\n"]
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [with_returns, one_event, one_line, with_a_mark, with_half_a_character, with_every_line_end],
+)
+@pytest.mark.parametrize("on_error", ["allow", "block"])
+async def test_streams_that_are_written_badly_are_read_all_the_same(malformed, on_error):
+    chunks = malformed(chat_stream(["Ask a", "@b.org ", "now. Bye"]))
+    section = {"pii": {"action": "mask"}, "on_error": on_error}
+    got, _ = await guarded_stream(guard_of(section), request_of(), chunks)
+    said, finish = said_in(got)
+    assert said["content"].startswith("Ask ***** now. Bye") and finish == "stop"
+    assert b"b.org" not in b"".join(got) and b"".join(got).count(b"[DONE]") == 1
+
+
+async def test_a_stream_that_is_written_badly_can_be_blocked():
+    chunks = one_event(chat_stream(["Ask a@b.org now. ", "Bye"]))
+    got, inner = await guarded_stream(guard_of({"pii": {"action": "block"}}), request_of(), chunks)
+    assert said_in(got) == ({"content": "Ask "}, "content_filter") and inner.closed
+
+
+@pytest.mark.parametrize("rest", [b"and a@b.org", b'{"choices": [', b"[DONE"])
+async def test_what_is_no_json_behind_json_cannot_be_read(rest):
+    chunks = [chat_event(content="Hello").strip() + rest + b"\n\n"]
+    with pytest.raises(GuardFailed):
+        await guarded_stream(guard_of({"pii": {"action": "mask"}, "on_error": "block"}), request_of(), chunks)
+
+
 @pytest.mark.parametrize("body", [b"no JSON, but a@b.org", b'{"choices": [{"message": {"content": "a@b.org"'])
 async def test_an_answer_that_nobody_can_read_passes_or_ends_as_configured(body):
     section = {"pii": {"action": "mask"}}

@@ -6,6 +6,8 @@ events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish 
 
 from __future__ import annotations
 
+import re
+from codecs import BOM_UTF8
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,9 +18,10 @@ from radixway.guard.answers.pieces import Piece
 from radixway.guard.answers.report import Report
 from radixway.guard.answers.text import WatchedText
 from radixway.guard.answers.whole import Watch
-from radixway.pipeline.events import data_of
+from radixway.pipeline.events import data_of, take_apart
 
 DONE = b"data: [DONE]\n\n"
+_LIKE_JSON = re.compile(rb"\{|\[\s*\{")
 _LONG = 32
 """Characters of an event that is divided where only a part of it is decided."""
 _HALF = "\ufffd"
@@ -79,6 +82,14 @@ class Waiting:
         return b"\n".join([*kept, b"data: " + encode(self.data)]) + b"\n\n"
 
 
+class Unreadable(Exception):
+    """An event looks like JSON, and is none."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(type(why).__name__)
+        self.why = why
+
+
 class EventQueue:
     """Takes the worker's events and gives out the client's. No I/O but what judges do."""
 
@@ -103,14 +114,40 @@ class EventQueue:
 
     async def take(self, raw: bytes) -> bytes:
         """One event; what may leave now. Raises GuardFailed for one that cannot be read, and may not pass."""
+        raw = raw.removeprefix(BOM_UTF8)  # which readers pass over
+        try:
+            return await self._take(raw)
+        except Unreadable as unreadable:
+            parts = take_apart(raw)
+            if not parts:
+                return self._pass(raw, unreadable)
+        return b"".join([await self._take_part(part) for part in parts])
+
+    async def _take_part(self, raw: bytes) -> bytes:
+        try:
+            return await self._take(raw)
+        except Unreadable as unreadable:
+            return self._pass(raw, unreadable)
+
+    def _pass(self, raw: bytes, unreadable: Unreadable) -> bytes:
+        self._report.unreadable(unreadable.why)
+        self._waiting.append(Waiting(raw))
+        return self._leaving()
+
+    async def _take(self, raw: bytes) -> bytes:
+        """Raises Unreadable."""
         if self.ended:
             return b""
         said = data_of(raw)
         event = Waiting(raw)
-        if said.startswith((b"{", b"[{")):
-            await self._read(event, said)
-        elif said.startswith(b"[DONE]"):
+        if said.startswith(b"[DONE]"):
             await self.end()
+        elif _LIKE_JSON.match(said):
+            try:
+                data = decode(said)
+            except (ValueError, RecursionError, OverflowError) as error:
+                raise Unreadable(error) from None
+            await self._read(event, data)
         self._waiting.append(event)
         return self._leaving()
 
@@ -127,12 +164,7 @@ class EventQueue:
             await self._close(index)
         return self._leaving()
 
-    async def _read(self, event: Waiting, said: bytes) -> None:
-        try:
-            data = decode(said)
-        except (ValueError, RecursionError, OverflowError) as error:
-            self._report.unreadable(error)
-            return
+    async def _read(self, event: Waiting, data: Any) -> None:
         answers = self._form.answers(data)
         if not answers:
             return
