@@ -131,5 +131,15 @@ RESPONSES: dict[tuple[str, str], Row] = {
     ("POST", "/v1/responses/{response_id}/cancel"): Row(Opens.TO_ONE_CLIENT),
     ("DELETE", "/v1/responses/{response_id}"): Row(Opens.TO_ONE_CLIENT),
     ("GET", "/v1/responses/{response_id}/input_items"): Row(Opens.TO_ONE_CLIENT),
+    ("POST", "/v1/conversations"): Row(Opens.TO_CLIENTS, {}),
+    ("GET", "/v1/conversations/{conversation_id}"): Row(Opens.TO_ONE_CLIENT),
+    ("POST", "/v1/conversations/{conversation_id}"): Row(Opens.TO_ONE_CLIENT, {"metadata": {"a": "b"}}),
+    ("GET", "/v1/conversations/{conversation_id}/items"): Row(Opens.TO_ONE_CLIENT),
+    ("POST", "/v1/conversations/{conversation_id}/items"): Row(
+        Opens.TO_ONE_CLIENT, {"items": [{"role": "user", "content": "x"}]}
+    ),
+    ("GET", "/v1/conversations/{conversation_id}/items/{item_id}"): Row(Opens.TO_ONE_CLIENT),
+    ("DELETE", "/v1/conversations/{conversation_id}/items/{item_id}"): Row(Opens.TO_ONE_CLIENT),
+    ("DELETE", "/v1/conversations/{conversation_id}"): Row(Opens.TO_ONE_CLIENT),
 }
 """Of the application beside it."""
