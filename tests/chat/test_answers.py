@@ -17,19 +17,18 @@ from radixway.chat.database import Database
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question
 from radixway.chat.records import Message, MessageState
-from radixway.chat.tokens import MemoryLog
-from radixway.chat.wake import LocalWake
+from radixway.chat.shared import sharing
 
 
 class Room:
     """One process's answers."""
 
-    def __init__(self, database: Database, *, lease_s: float = 30.0) -> None:
+    def __init__(self, database: Database, *, lease_s: float = 30.0, valkey: str | None = None) -> None:
         self.house = House(database)
-        self.log = MemoryLog(kept_s=0.2)
+        self.log, wake, _ = sharing(database, valkey, kept_s=0.2)
         self.messages = Messages(database, time.time, self.house.limits)
         jobs = Jobs(database, time.time, lease_s=lease_s)
-        self.answers = Answers(self.messages, jobs, self.log, LocalWake(), time.time, keep_every_s=0.05)
+        self.answers = Answers(self.messages, jobs, self.log, wake, time.time, keep_every_s=0.05)
 
     async def asked(self, waits_s: float | None = None) -> Message:
         chat = await self.house.chat(f"chat-{time.monotonic_ns()}")
@@ -47,8 +46,10 @@ class Room:
 
 
 @pytest.fixture
-async def room(database: Database) -> AsyncIterator[Room]:
-    async with opened(Room(database)) as room:
+async def room(database: Database, request: pytest.FixtureRequest) -> AsyncIterator[Room]:
+    """On SQLite in this process, or on PostgreSQL with Valkey."""
+    valkey = None if database.is_sqlite else request.getfixturevalue("valkey")
+    async with opened(Room(database, valkey=valkey)) as room:
         yield room
 
 

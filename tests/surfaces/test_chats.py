@@ -15,6 +15,8 @@ import pytest
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 
 class User:
     """Somebody who chats."""

@@ -17,6 +17,8 @@ from radixway.chat.room import ChatRoom
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 PROMETHEUS = {"Accept": "text/plain; version=0.0.4"}
 
 

@@ -18,6 +18,8 @@ from radixway.surfaces.chats.app import chat_app
 from running_gateway import running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 
 async def say(exchange: Exchange, words: str, finish_reason: str = "stop") -> None:
     """An answer of these words, streamed."""
