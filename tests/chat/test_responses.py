@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, func, select, text
 
 import radixway.chat.migrations
 from chat_house import USER, House
@@ -146,9 +146,16 @@ async def test_a_database_of_before_has_responses_too(database_url: str) -> None
     database = Database(database_url)
     async with database.write() as write:
         await write.run_sync(as_it_was)
-    house = await Kept(database).open()
-    said = await house.messages.ask(USER, await house.chat(), None, "Before?")
+        for row in (
+            "users (id, tenant, provider, provider_account_id, display_name, created_at)"
+            " VALUES ('amy', 'default', 'local', 'amy', 'Amy', 0)",
+            "chats (id, user_id, created_at, modified_at) VALUES ('before', 'amy', 0, 0)",
+            "messages (id, chat_id, role, state, content, created_at)"
+            " VALUES ('asked', 'before', 'prompter', 'manual', 'Before?', 0)",
+        ):
+            await write.execute(text(f"INSERT INTO {row}"))
     await migrate(database)
+    house = await Kept(database).open()
     await house.answered()
-    assert (await house.messages.find(USER, said.id)).content == "Before?"
+    assert (await house.messages.find("amy", "asked")).content == "Before?"
     await database.aclose()

@@ -396,3 +396,9 @@ async def test_without_chats_it_says_so(engine: Engine) -> None:
         async with client_of(gateway) as client:
             with pytest.raises(openai.NotFoundError, match="switched off"):
                 await client.responses.create(model="m", input="?")
+
+
+async def test_its_paths_are_in_openapi(gateway: RunningGateway) -> None:
+    status, told = await gateway.get("/openapi/responses.json")
+    assert status == 200
+    assert {"/v1/responses", "/v1/responses/{response_id}/cancel", "/v1/conversations"} <= set(told["paths"])

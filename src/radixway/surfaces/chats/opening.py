@@ -16,7 +16,7 @@ from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.pipeline import Reply, Request
 from radixway.routing import Registry
-from radixway.surfaces.chats.responses.paths import ROOTS, cannot_be_opened, is_for_responses
+from radixway.surfaces.chats.responses.paths import cannot_be_opened, is_for_responses
 from radixway.surfaces.chats.screening import Screening
 from radixway.tenants import TenantsRoom
 from radixway.web import Receive, Scope, Send
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 OPENAPI = "/openapi/chats.json"
 """Where their OpenAPI is."""
 _ROOTS = frozenset({"auth", "chats", "configs", "account", "plugins"})
-_V1 = frozenset({"account", "chats", "webhooks", *ROOTS})
+_V1 = frozenset({"account", "chats", "webhooks"})
 _OF_WORKERS = frozenset({"/work", "/workers/work", "/workers/sessions"})
 """The rest of `/workers` is about those that the gateway sends requests to."""
 _COUNT_S = 1.0
@@ -41,9 +41,9 @@ _ADMIN = frozenset({"workers", "refresh_tokens", "users"})
 def is_for_chats(path: str) -> bool:
     """Whether that path is one of theirs."""
     first, _, rest = path[1:].partition("/")
-    if first == "v1":
-        return rest.partition("/")[0] in _V1
-    if first in _ROOTS or path in _OF_WORKERS or path == OPENAPI:
+    if first == "v1" and rest.partition("/")[0] in _V1:
+        return True
+    if first in _ROOTS or path in _OF_WORKERS or path == OPENAPI or is_for_responses(path):
         return True
     return first == "admin" and rest.partition("/")[0] in _ADMIN
 

@@ -8,6 +8,7 @@ from radixway import __version__
 from radixway.surfaces.chats.responses.conversations import conversation_routes
 from radixway.surfaces.chats.responses.errors import add_error_handlers
 from radixway.surfaces.chats.responses.owners import Owners
+from radixway.surfaces.chats.responses.paths import OPENAPI
 from radixway.surfaces.chats.responses.room import ResponseRoom
 from radixway.surfaces.chats.responses.routes import response_routes
 
@@ -17,6 +18,7 @@ def responses_app(room: ResponseRoom, owners: Owners) -> FastAPI:
     app = FastAPI(
         title="Radixway: responses",
         version=__version__,
+        openapi_url=OPENAPI,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -17,7 +17,7 @@ from radixway.surfaces.chats.responses.asking import check_metadata, check_text
 from radixway.surfaces.chats.responses.errors import not_found
 from radixway.surfaces.chats.responses.owners import Owner, Owners
 from radixway.surfaces.chats.responses.room import ResponseRoom
-from radixway.surfaces.chats.responses.routes import BODY, query_of
+from radixway.surfaces.chats.responses.routes import ITEMS, METADATA, body_of, query_of
 from radixway.surfaces.chats.responses.shapes import output_items
 from radixway.surfaces.wires.responses_items import messages_of
 from radixway.surfaces.wires.sampling import wrong
@@ -88,7 +88,7 @@ def conversation_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
     async def add(owner: Owner, found: Conversation, given: Items) -> None:
         await kept.add(owner.user_id, found.chat.id, items.words(given), given, texts_of(owner))
 
-    @router.post("", openapi_extra=BODY)
+    @router.post("", openapi_extra=body_of(items=ITEMS, metadata=METADATA))
     async def create(request: Request, owner: Whose) -> Response:
         """A new one, with items where some are given."""
         body = read_json(_new, await request.body() or b"{}")
@@ -103,7 +103,7 @@ def conversation_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         """One, without its items."""
         return JSONResponse(_shape(await find(owner, conversation_id)))
 
-    @router.post("/{conversation_id}", openapi_extra=BODY)
+    @router.post("/{conversation_id}", openapi_extra=body_of(metadata=METADATA))
     async def change(conversation_id: str, request: Request, owner: Whose) -> Response:
         """Other metadata."""
         labels = _labels(read_json(_change, await request.body()).metadata)
@@ -118,7 +118,7 @@ def conversation_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         await kept.delete(owner.user_id, found.chat.id)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
-    @router.post("/{conversation_id}/items", openapi_extra=BODY)
+    @router.post("/{conversation_id}/items", openapi_extra=body_of(items=ITEMS))
     async def add_items(conversation_id: str, request: Request, owner: Whose) -> Response:
         """Items at its end."""
         given = _checked(read_json(_added, await request.body()).items)

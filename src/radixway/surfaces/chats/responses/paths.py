@@ -8,12 +8,14 @@ from radixway.web import HttpError
 
 ROOTS = frozenset({"responses", "conversations"})
 """Below `/v1`."""
+OPENAPI = "/openapi/responses.json"
+"""Where their OpenAPI is."""
 
 
 def is_for_responses(path: str) -> bool:
     """Whether that path is one of theirs."""
     first, _, rest = path[1:].partition("/")
-    return first == "v1" and rest.partition("/")[0] in ROOTS
+    return (first == "v1" and rest.partition("/")[0] in ROOTS) or path == OPENAPI
 
 
 def closed_routes() -> APIRouter:

@@ -20,12 +20,32 @@ from radixway.surfaces.chats.responses.shapes import whole
 from radixway.surfaces.wires.sampling import wrong
 from radixway.web import read_fields
 
-BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"type": "object", "additionalProperties": True}}},
-    }
-}
+
+def body_of(**properties: Any) -> dict[str, Any]:
+    """A JSON body for OpenAPI; what the properties say of it is not all that is checked."""
+    schema = {"type": "object", "properties": properties}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+ITEMS: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
+METADATA: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
+_ASKED = body_of(
+    model={"type": "string"},
+    input={"anyOf": [{"type": "string"}, ITEMS]},
+    instructions={"type": "string"},
+    previous_response_id={"type": "string"},
+    conversation={"type": "string"},
+    background={"type": "boolean"},
+    store={"type": "boolean"},
+    stream={"type": "boolean"},
+    max_output_tokens={"type": "integer", "minimum": 1},
+    temperature={"type": "number", "minimum": 0},
+    top_p={"type": "number", "minimum": 0, "maximum": 1},
+    tools={"type": "array", "items": {"type": "object"}},
+    text={"type": "object"},
+    reasoning={"type": "object"},
+    metadata=METADATA,
+)
 
 
 class Reading(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +69,7 @@ def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         except NotFound:
             raise not_found("Response", response_id, "response_id") from None
 
-    @router.post("", openapi_extra=BODY)
+    @router.post("", openapi_extra=_ASKED)
     async def create(request: Request, owner: Whose) -> Response:
         """An answer: whole, streamed, or, in the background, later."""
         asked = asking.read(await request.body())
