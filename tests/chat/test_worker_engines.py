@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from radixway.chat.worker import Serves, Worker, detect
 from radixway.chat.worker.lengths import Lengths
 from radixway.chat.worker.prompts import Turn
 from running_gateway import running_gateway
+from scripted_worker import Exchange, scripted_worker
 
 KINDS: list[Kind] = ["vllm", "sglang"]
 
@@ -91,6 +93,26 @@ async def test_old_turns_go_by_the_engines_own_count_and_are_counted_once(kind: 
         before = engine.tokenized
         again, _ = await lengths.fitted(turns, 10)
         assert again == kept and engine.tokenized - before <= 9
+
+
+async def tgi(exchange: Exchange) -> None:
+    """A token is a word; `/tokenize` answers as `SimpleToken`s, the prompt's beginning among them."""
+    if exchange.path == "/info":
+        await exchange.reply(200, b'{"model_id": "m", "max_input_tokens": 48, "max_total_tokens": 64}')
+        return
+    words = ["<s>", *exchange.json()["inputs"].replace("<|", " <|").replace("|>", "|> ").split()]
+    tokens = [{"id": n, "text": word, "start": n, "stop": n + 1} for n, word in enumerate(words)]
+    await exchange.reply(200, json.dumps(tokens).encode())
+
+
+async def test_tgi_counts_prompts_as_they_are_written_for_it() -> None:
+    turns = [Turn("user", "one two three"), Turn("assistant", "four"), Turn("user", "five " * 20)] * 2
+    async with scripted_worker(tgi, tokenizes=True) as engine, aiohttp.ClientSession() as session:
+        found = await detect(session, engine.url)
+        assert await found.tokens("one two three") == 4
+        kept, used = await Lengths(found, "v2", 48, 64).fitted(turns, 10)
+        assert kept == turns[-len(kept) :] and 24 <= used <= 48
+        assert used == await found.prompt_tokens(kept, "v2")
 
 
 async def test_an_engine_that_counts_nothing_is_asked_for_less() -> None:

@@ -7,11 +7,14 @@ import signal
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from chat_user import login, words
 from engine_process import engine_process
 from hand_driven_worker import KEY
+from radixway.chat.worker import detect
+from radixway.chat.worker.prompts import Turn
 from running_gateway import RunningGateway, running_gateway
 
 
@@ -24,6 +27,7 @@ async def test_the_command_answers_chats_with_an_engine_and_drains(
             eve = await login(gateway, "eve")
             command = [sys.executable, "-m", "radixway", "worker", "--backend-url", engine]
             command += ["--server", gateway.url.replace("http", "ws"), "--api-key", KEY, "--model-id", "demo"]
+            command += ["--replicas", "2"]
             worker = await asyncio.create_subprocess_exec(*command)
             try:
                 async with asyncio.timeout(60):
@@ -41,6 +45,19 @@ async def test_the_command_answers_chats_with_an_engine_and_drains(
                 if worker.returncode is None:
                     worker.kill()
                     await worker.wait()
+
+
+async def test_the_engine_counts_a_prompt_as_it_reads_it() -> None:
+    turns = [Turn("system", "Be kind"), Turn("user", "What is a radix tree?")]
+    messages = [{"role": turn.role, "content": turn.text} for turn in turns]
+    with engine_process() as (engine, _):
+        async with aiohttp.ClientSession() as session:
+            found = await detect(session, engine)
+            body = {"model": found.serving.model, "messages": messages, "max_tokens": 1}
+            async with session.post(f"{engine}/v1/chat/completions", json=body) as answer:
+                read = (await answer.json())["usage"]["prompt_tokens"]
+            assert await found.prompt_tokens(turns, "engine") == read
+            assert await found.tokens("What is a radix tree?") < read
 
 
 async def _asked_for(gateway: RunningGateway) -> bool:
