@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from pathlib import Path
@@ -55,7 +56,11 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the command would have worked with."""
     found: list[dict[str, Any]] = []
 
+    own = inspect.signature(radixway.cli.pulling._work), inspect.signature(radixway.cli.pulling._serves)
+    known = {name for each in own for name in each.parameters} - {"serving", "served"}
+
     async def note(**given: Any) -> None:
+        assert set(given) == known
         found.append(given)
 
     monkeypatch.setattr(radixway.cli.pulling, "_work", note)

@@ -61,10 +61,9 @@ def worker(
     ] = None,
 ) -> None:
     """Fetch the jobs of a chat server and answer them with an engine."""
+    given = {name: value for name, value in locals().items() if name != "env_file"}
     from radixway.chat.worker import EngineError, ServerRefused
 
-    others = ("EngineError", "ServerRefused", "env_file")
-    given = {name: value for name, value in locals().items() if name not in others}
     try:
         asyncio.run(_work(**given))
     except (EngineError, ServerRefused, ValueError) as error:
