@@ -8,6 +8,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, select, text
+from sqlalchemy.exc import IntegrityError
 
 from radixway.chat.database import Database, database_url
 from radixway.chat.migrations import migrate
@@ -67,3 +68,12 @@ async def test_what_was_begun_in_vain_leaves_no_trace_and_no_transaction(databas
         await write.execute(users.insert().values(**row, created_at=0.0))
     async with database.read() as read:
         assert (await read.execute(select(users.c.id))).scalar_one() == "u"
+
+
+async def test_errors_do_not_quote_what_was_to_be_written(database: Database) -> None:
+    row = {"id": "u", "tenant": "t", "provider": "p", "provider_account_id": "a", "created_at": 0.0}
+    with pytest.raises(IntegrityError) as told:
+        async with database.write() as write:
+            await write.execute(users.insert().values(**row, display_name="first secret"))
+            await write.execute(users.insert().values(**row, display_name="second secret"))
+    assert "secret" not in str(told.value)

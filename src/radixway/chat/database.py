@@ -111,6 +111,7 @@ class Database:
 def _postgresql_engine(url: URL, connections: int) -> AsyncEngine:
     engine = create_async_engine(
         url,
+        hide_parameters=True,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
@@ -130,6 +131,7 @@ def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine
     """`begin`: the statement that opens a transaction; None: each statement is one of its own."""
     engine = create_async_engine(
         url,
+        hide_parameters=True,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
