@@ -12,6 +12,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
+from radixway.chat.model_configs import ModelConfig
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -396,6 +397,18 @@ async def test_without_chats_it_says_so(engine: Engine) -> None:
         async with client_of(gateway) as client:
             with pytest.raises(openai.NotFoundError, match="switched off"):
                 await client.responses.create(model="m", input="?")
+
+
+async def test_a_model_that_only_workers_who_fetch_serve_is_refused_at_once(
+    gateway: RunningGateway, client: AsyncOpenAI
+) -> None:
+    await client.responses.create(model="m", input="?")
+    assert gateway.gateway.chats is not None and gateway.gateway.chats.room is not None
+    gateway.gateway.chats.room.models.pulled = lambda: [ModelConfig("theirs", "org/theirs", 8, 16)]
+    for model in ("theirs", "org/theirs"):
+        with pytest.raises(openai.BadRequestError, match="fetch") as refused:
+            await client.responses.create(model=model, input="?")
+        assert refused.value.param == "model"
 
 
 async def test_its_paths_are_in_openapi(gateway: RunningGateway) -> None:

@@ -51,10 +51,19 @@ class ResponseRoom:
         return queue_of(model if model in self._registry.models() else _ANY)
 
     def model_of(self, asked: str | None) -> str:
-        """Which one is to answer. Raises BadBody (400): nobody says, and there are several, or none."""
+        """Which one is to answer.
+
+        Raises BadBody (400): nobody says, and there are several, or none; or nobody here can.
+        """
         served = self._registry.models()
+        if asked and asked not in served and self._is_fetched(asked):
+            why = "only workers that fetch their jobs serve it, and they answer no responses"
+            raise wrong("model", why, code="unsupported")
         if asked:
             return asked
         if len(served) != 1:
             raise wrong("model", "which model is to answer?", code="missing_field")
         return next(iter(served))
+
+    def _is_fetched(self, model: str) -> bool:
+        return any(model in (config.name, config.model_id) for config in self.chats.models.pulled())
