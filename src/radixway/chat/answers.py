@@ -76,6 +76,8 @@ class Answers:
         self._bells = Bells()
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
+        self._patient_until = 0.0
+        """The database was away: till then other processes, too, may say that they hold what is overdue."""
         self._aside: set[asyncio.Task[None]] = set()
         """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _Taking] = {}
@@ -239,6 +241,7 @@ class Answers:
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 missed = True
+                self._patient_until = self._clock() + self._jobs.lease_s / 2
                 await _within(bell, _AGAIN_S)
 
     async def _do_due(self) -> float:
@@ -253,6 +256,8 @@ class Answers:
             left = self._jobs.lease_s if due is None else due - self._clock()
             return min(left, self._jobs.lease_s)
         await self._let_go_lost(tuple(self._held))  # what is held here is alive, however late it is
+        if self._clock() < self._patient_until:
+            return self._patient_until - self._clock()
         reaped = await self._jobs.reap()
         for message_id, attempt in reaped.restarted:
             await self._tokens.restart(message_id, attempt)
