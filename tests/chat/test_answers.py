@@ -16,8 +16,11 @@ from radixway.chat.attempt import Attempt
 from radixway.chat.database import Database
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question
-from radixway.chat.records import Message, MessageState
+from radixway.chat.outages import DatabaseAway
+from radixway.chat.records import Job, Message, MessageState
 from radixway.chat.shared import sharing
+from radixway.chat.tokens import MemoryLog
+from radixway.chat.wake import LocalWake
 
 
 class Room:
@@ -168,3 +171,85 @@ async def test_the_words_so_far_are_in_the_database_should_the_process_die(room:
     async with asyncio.timeout(10):
         while (await room.messages.find(USER, answer.id)).content != "A radix":  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+
+
+class WatchedJobs(Jobs):
+    """Tells how far a claim is."""
+
+    def __init__(self, database: Database, *, lease_s: float = 30.0, most_attempts: int = 1) -> None:
+        super().__init__(database, time.time, lease_s=lease_s, most_attempts=most_attempts)
+        self.found, self.found_nothing = asyncio.Event(), asyncio.Event()
+        self.may_tell = asyncio.Event()
+        self.is_away = False
+
+    async def claim(self, *given, **named) -> Job | None:
+        job = await super().claim(*given, **named)
+        (self.found_nothing if job is None else self.found).set()
+        if job is not None:
+            await self.may_tell.wait()
+        return job
+
+    async def fail(self, *given, **named) -> MessageState | None:
+        if self.is_away:
+            raise DatabaseAway("it is away")
+        return await super().fail(*given, **named)
+
+
+def with_jobs(room: Room, jobs: Jobs) -> Answers:
+    return Answers(room.messages, jobs, MemoryLog(), LocalWake(), time.time)
+
+
+async def test_a_claim_that_nobody_waits_for_any_more_is_no_attempt(room: Room) -> None:
+    jobs = WatchedJobs(room.house.database)
+    answers = with_jobs(room, jobs)
+    async with answers.running():
+        answer = await room.asked()
+        leaving = asyncio.create_task(answers.take(["q"]))
+        await jobs.found.wait()
+        leaving.cancel()
+        jobs.may_tell.set()
+        async with asyncio.timeout(10):
+            attempt = await answers.take(["q"])
+        assert (attempt.job.message_id, attempt.job.attempts) == (answer.id, 1)
+        await attempt.finish("Hi.")
+
+
+async def test_a_claim_under_way_when_the_process_stops_is_given_back_before_it_has(room: Room) -> None:
+    jobs = WatchedJobs(room.house.database)
+    answers = with_jobs(room, jobs)
+    async with answers.running():
+        await room.asked()
+        leaving = asyncio.create_task(answers.take(["q"]))
+        await jobs.found.wait()
+        leaving.cancel()
+        asyncio.get_running_loop().call_later(0.05, jobs.may_tell.set)
+    assert await jobs.ready_queues() == ["q"]
+
+
+async def test_a_job_that_its_writer_died_before_telling_of_is_found(room: Room) -> None:
+    jobs = WatchedJobs(room.house.database, lease_s=0.3)
+    jobs.may_tell.set()
+    answers = with_jobs(room, jobs)
+    async with answers.running(), asyncio.timeout(10):
+        waiting = asyncio.create_task(answers.take(["q"]))
+        await jobs.found_nothing.wait()
+        chat = await room.house.chat()
+        said = await room.messages.ask(USER, chat, None, "hello")
+        question = Question(said.id, "q", "m", {})
+        answer, _ = await room.messages.request_answer(USER, chat, question)
+        attempt = await waiting
+        assert attempt.job.message_id == answer.id
+        await attempt.finish("Hi.")
+
+
+async def test_a_process_stops_while_its_database_is_away(room: Room) -> None:
+    jobs = WatchedJobs(room.house.database)
+    jobs.may_tell.set()
+    answers = with_jobs(room, jobs)
+    async with answers.running():
+        held = []
+        for _ in range(2):
+            await room.asked()
+            held.append(await answers.take(["q"]))
+        jobs.is_away = True
+    assert all(attempt.lost.is_set() for attempt in held)

@@ -94,7 +94,10 @@ class Answers:
                     task.cancel()
                 await asyncio.gather(*tasks, *self._aside, return_exceptions=True)
                 for attempt in tuple(self._held.values()):
-                    await attempt.give_up("the server is stopping")
+                    try:
+                        await attempt.give_up("the server is stopping")
+                    except SQLAlchemyError as error:  # its lease runs out
+                        log.warning("a job could not be given back: %s", type(error).__name__)
                 await asyncio.gather(*self._aside, return_exceptions=True)
 
     async def request(
@@ -156,7 +159,7 @@ class Answers:
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(self._give_back)
+            self._do_aside(self._give_back(claiming))
             raise
 
     async def _claim(
@@ -271,12 +274,15 @@ class Answers:
             await self._wake.tell(queue)
 
     async def _renew(self) -> None:
-        """Hold on to what is held; let go what was taken away; end what nobody is left to end."""
+        """Hold on to what is held; let go what was taken away; end what nobody is left to end, and begin what
+        nobody was told of."""
         while True:
             await asyncio.sleep(self._jobs.lease_s / 3)
             try:
                 await self._let_go_lost(tuple(self._held))
                 await self._end_heard(self._tokens.awaited())
+                for queue in await self._jobs.ready_queues():  # who wrote a job may have died before it told
+                    self._bells.ring(queue)
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
 
@@ -371,11 +377,17 @@ class Answers:
             self._do_aside(self._wake.tell(attempt.job.queue))
         self._bells.ring(CLOCK)  # its next attempt may be due, or another have waited for its end
 
-    def _give_back(self, claiming: asyncio.Future[Any]) -> None:
-        """Whoever claimed it does not want it any more."""
-        attempt = None if claiming.cancelled() or claiming.exception() else claiming.result()
-        if attempt is not None:
-            self._do_aside(attempt.give_up("its worker left"))
+    async def _give_back(self, claiming: asyncio.Future[Attempt | None]) -> None:
+        """Whoever claimed it does not want it any more: nobody was shown it, so that this was no attempt."""
+        try:
+            attempt = await claiming
+            if attempt is None:
+                return
+            attempt.lose()
+            await self._jobs.give_back(attempt.job.attempt_id)
+            await self._wake.tell(attempt.job.queue)
+        except SQLAlchemyError as error:
+            log.warning("a job could not be given back: %s", type(error).__name__)  # its lease runs out
 
 
 async def _first(bells: Collection[asyncio.Event]) -> None:

@@ -116,6 +116,18 @@ class Jobs:
         attempt = row.attempts, row.attempt_id, row.lease_until
         return Job(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
+    async def give_back(self, attempt: str) -> bool:
+        """Undo a claim of which nobody has begun anything: it does not count. False: too late."""
+        now = self._clock()
+        async with self._database.write() as write:
+            message_id = await self._held(write, attempt)
+            if message_id is None:
+                return False
+            await self._requeue(write, (message_id,), now, None)
+            this = jobs.c.message_id == message_id
+            await write.execute(update(jobs).where(this).values(attempts=jobs.c.attempts - 1))
+            return True
+
     async def renew(self, attempts: Collection[str]) -> set[str]:
         """Hold these longer. Returns those that are still held: whoever has another must let it go."""
         held = (
@@ -316,7 +328,9 @@ class Jobs:
         ).scalar_one()
         return made < self._most_attempts
 
-    async def _requeue(self, write: AsyncConnection, ids: Sequence[str], at: float, error: str) -> None:
+    async def _requeue(
+        self, write: AsyncConnection, ids: Sequence[str], at: float, error: str | None
+    ) -> None:
         await write.execute(
             update(jobs)
             .where(jobs.c.message_id.in_(ids))
