@@ -17,6 +17,7 @@ from radixway.chat.accounts import Accounts
 from radixway.chat.answers import Answers
 from radixway.chat.budgets import Budget, Spending
 from radixway.chat.chats import Chats
+from radixway.chat.completions import Completions, Road
 from radixway.chat.credentials import Credentials
 from radixway.chat.database import Database
 from radixway.chat.ends import EndedAnswer, Ends
@@ -34,7 +35,7 @@ from radixway.chat.plugins import Chains, Plugins
 from radixway.chat.portable import Imports
 from radixway.chat.privacy import Export, Forgetting, Forgotten, Scrubber
 from radixway.chat.pull import Sessions
-from radixway.chat.push import PushWorkers, Road
+from radixway.chat.push import PushWorkers
 from radixway.chat.rates import Rate
 from radixway.chat.safety import Screen
 from radixway.chat.search import Search
@@ -149,7 +150,8 @@ class ChatRoom:
         self.plugins = Plugins(config.plugins, config.mcp_servers, clock)
         self.forgetting.also.append(self._forget_histories)
         chains = Chains(self.plugins, config.plugins)
-        self._push = PushWorkers(self.answers, road, at_once=config.pushed_at_once, tools=chains)
+        say = Completions(road, chains).say
+        self._push = PushWorkers(self.answers, say, at_once=config.pushed_at_once)
         self.sessions = Sessions(self.database, clock, self.answers, lease_s=config.lease_s)
         self.models.pulled = lambda: self.sessions.models.values()
         self.sessions.on_change.append(self.look_for_workers)

@@ -16,7 +16,7 @@ from radixway.chat.plugins import react
 from radixway.chat.plugins.tools import Observation, Plugin, Tool, observe
 
 if TYPE_CHECKING:
-    from radixway.chat.push import Ask
+    from radixway.chat.completions import Ask
 
 ChatMessage = dict[str, Any]
 """One of OpenAI's."""

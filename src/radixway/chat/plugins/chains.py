@@ -13,7 +13,7 @@ from radixway.config.chat_plugins import ChatPluginsSection
 
 if TYPE_CHECKING:
     from radixway.chat.attempt import Attempt
-    from radixway.chat.push import Ask
+    from radixway.chat.completions import Ask
 
 _DEEPEST = 16
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
+from radixway.chat.completions import Road
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
-from radixway.chat.push import Road
 from radixway.chat.records import Message, Role
 from radixway.chat.titles.jobs import TitleJob, Titles
 from radixway.chat.titles.text import one_line

@@ -22,7 +22,7 @@ from radixway.tenants import TenantsRoom
 from radixway.web import Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from radixway.chat.push import Road
+    from radixway.chat.completions import Road
     from radixway.chat.room import ChatRoom
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from radixway.chat.accounts import Accounts
+from radixway.chat.completions import Road
 from radixway.chat.errors import NotFound
-from radixway.chat.push import Road
 from radixway.pipeline import Forbidden, Reply, Request, Tenancy
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -119,8 +118,3 @@ def told_error(status: int, body: Any) -> GatewayError:
 def unreadable() -> GatewayError:
     """What a worker answered makes no sense."""
     return GatewayError("the worker's answer cannot be read", status=502, code="worker_refused")
-
-
-def texts(parts: Iterable[ReadPart]) -> str:
-    """What they say aloud."""
-    return "".join(part.text for part in parts if isinstance(part, Text))

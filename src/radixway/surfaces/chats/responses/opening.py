@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from radixway.chat.push import Road
+from radixway.chat.completions import Road
 from radixway.chat.room import ChatRoom
 from radixway.routing import Registry
 from radixway.surfaces.chats.responses.app import responses_app

@@ -10,6 +10,7 @@ from fastapi import HTTPException, Request
 from radixway.chat.credentials import BadToken
 from radixway.chat.errors import NotFound
 from radixway.chat.keys import PREFIX
+from radixway.chat.records import OF_TENANTS
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import Unauthorized
@@ -17,7 +18,7 @@ from radixway.surfaces.chats.who import Who
 
 _LOCAL = "local"
 """The provider of the one user of a gateway without keys."""
-_PROGRAMS = frozenset({_LOCAL, "tenant"})
+_PROGRAMS = frozenset({_LOCAL, OF_TENANTS})
 """Providers of users who are no single persons: limits of persons are none of theirs."""
 
 

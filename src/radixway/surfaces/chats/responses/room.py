@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from radixway.chat.push import Road
+from radixway.chat.completions import Road
+from radixway.chat.push import PushWorkers
 from radixway.chat.responses import Responses
 from radixway.chat.room import ChatRoom
 from radixway.routing import Registry
-from radixway.surfaces.chats.responses.working import ResponseWorkers, queue_of
+from radixway.surfaces.chats.responses.working import ResponseCompletions, queue_of
 from radixway.surfaces.wires.sampling import wrong
 
 _ANY = "*"
@@ -26,9 +27,8 @@ class ResponseRoom:
         self.kept = Responses(chats.database, chats.answers, chats.clock)
         self.unmetered = chats.messages.unmetered()
         self._registry = registry
-        self._workers = ResponseWorkers(
-            chats.answers, road, self.kept, chats.messages, at_once=chats.config.pushed_at_once
-        )
+        say = ResponseCompletions(road, self.kept).say
+        self._workers = PushWorkers(chats.answers, say, at_once=chats.config.pushed_at_once)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.chat.push import Road
+from radixway.chat.completions import Road
 from radixway.chat.records import Message, Role
 from radixway.chat.responses import Items
 from radixway.chat.safety import BLOCKED, opening_of

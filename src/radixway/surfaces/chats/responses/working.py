@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from radixway.chat.answers import Answers
 from radixway.chat.attempt import Attempt
-from radixway.chat.messages import Messages
-from radixway.chat.push import PushWorkers, Refused, Road
+from radixway.chat.completions import Road
+from radixway.chat.push import Refused
 from radixway.chat.responses import Responses
 from radixway.parsers import ReadPart, Text
 from radixway.surfaces.chats.responses.hearing import as_event
@@ -22,18 +21,15 @@ def queue_of(model: str) -> str:
     return f"responses:{model}"
 
 
-class ResponseWorkers(PushWorkers):
-    """Takes the jobs of responses, and answers them. Belongs to one event loop."""
+class ResponseCompletions:
+    """Has responses answered by the gateway's workers."""
 
-    def __init__(
-        self, answers: Answers, road: Road, responses: Responses, messages: Messages, *, at_once: int
-    ) -> None:
-        """See `PushWorkers`."""
-        super().__init__(answers, road, at_once=at_once)
+    def __init__(self, road: Road, responses: Responses) -> None:
+        self._road = road
         self._responses = responses
-        self._messages = messages
 
-    async def _say(self, attempt: Attempt) -> dict[str, Any]:
+    async def say(self, attempt: Attempt) -> dict[str, Any]:
+        """See `chat.push.Say`."""
         kept = await self._responses.current(attempt.answer.id)
         if kept is None:
             raise Refused("the response was deleted", again=False)

@@ -1,0 +1,197 @@
+"""Answers from the gateway's own workers: jobs go down the gateway's road, as chat completions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from radixway.chat.attempt import Attempt
+from radixway.chat.push import Refused
+from radixway.chat.records import Message, Role
+from radixway.chat.safety import BLOCKED
+from radixway.pipeline import Forbidden, GatewayError, Reply, Request
+from radixway.pipeline.events import data_of, split_events
+from radixway.telemetry import Journal
+
+Road = Callable[[Request], Awaitable[Reply]]
+
+_decode = msgspec.json.Decoder().decode
+_SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
+
+Ask = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+"""One request to the answer's model: messages and further fields of the body; the chunks that it says."""
+
+
+class Tools(Protocol):
+    """What answers may use besides the model (`chat/plugins/`)."""
+
+    def wanted(self, attempt: Attempt) -> bool:
+        """Whether this one is to."""
+        ...
+
+    async def answer(self, attempt: Attempt, messages: Sequence[dict[str, Any]], ask: Ask) -> dict[str, Any]:
+        """Say it; returns what `Attempt.finish` is to note."""
+        ...
+
+
+class Completions:
+    """Has attempts answered by the gateway's workers."""
+
+    def __init__(self, road: Road, tools: Tools | None = None) -> None:
+        """`road`: the gateway's, for requests of the surface `openai.chat`."""
+        self._road = road
+        self._tools = tools
+
+    async def say(self, attempt: Attempt) -> dict[str, Any]:
+        """See `Say`: noted are the usage, and why the words ended there."""
+        body = _body(attempt)
+        try:
+            if self._tools is not None and self._tools.wanted(attempt):
+                return await self._tools.answer(attempt, body["messages"], self._ask(attempt, body))
+            usage, reason = None, None
+            async with aclosing(spoken(self._road, _request(attempt, body))) as events:
+                async for event in events:
+                    usage = _usage(event) or usage
+                    for choice in event.get("choices") or ():
+                        reason = choice.get("finish_reason") or reason
+                        await attempt.token(choice.get("delta", {}).get("content") or "")
+            return {"usage": usage, "finish_reason": reason}
+        except GatewayError as error:
+            if error.status == 403 and not isinstance(error, Forbidden):  # the guard's word, or a rule's
+                await attempt.token(str(error))
+                return BLOCKED
+            raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
+        except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise Refused("the worker's answer cannot be read", again=True) from error
+
+    def _ask(self, attempt: Attempt, body: dict[str, Any]) -> Ask:
+        """Of the same model, with the same sampling."""
+        number = itertools.count()
+
+        def ask(
+            messages: Sequence[dict[str, Any]], more: dict[str, Any]
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            request = _request(attempt, {**body, "messages": messages, **more}, next(number))
+            return spoken(self._road, request)
+
+        return ask
+
+
+async def spoken(road: Road, request: Request) -> AsyncGenerator[dict[str, Any], None]:
+    """The chunks of an answer; one that comes whole is a chunk. Raises Refused, GatewayError, DecodeError."""
+    try:
+        reply = await road(request)
+        if reply.status != 200:
+            raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
+        if not _is_stream(reply):
+            answer = _decode(await _whole(reply))
+            for choice in answer["choices"]:
+                choice["delta"] = choice["message"]
+            yield answer
+            return
+        if reply.chunks is None:
+            for event in _events(reply.body):
+                yield {"usage": BLOCKED["usage"]} | event if _ends_filtered(event) else event
+            return
+        async for chunk in reply.chunks:
+            for event in _events(chunk):
+                yield event
+    finally:
+        for chunks in request.opened:
+            await chunks.aclose()
+
+
+def _body(attempt: Attempt) -> dict[str, Any]:
+    parameters = attempt.answer.work_parameters or {}
+    sampling = parameters.get("sampling_parameters") or {}
+    body: dict[str, Any] = {
+        "model": attempt.answer.model,
+        "messages": chat_messages(attempt.thread[:-1], parameters),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if attempt.prefix:
+        body["messages"].append({"role": "assistant", "content": attempt.prefix})
+        body |= {"continue_final_message": True, "add_generation_prompt": False}
+    body |= {name: sampling[name] for name in _SAMPLING if sampling.get(name) is not None}
+    if sampling.get("max_new_tokens") is not None:
+        body["max_tokens"] = sampling["max_new_tokens"]
+    if sampling.get("seed") is not None:
+        body["seed"] = sampling["seed"]
+    return body
+
+
+def _request(attempt: Attempt, body: dict[str, Any], number: int = 0) -> Request:
+    """`number`: how many there were before it for this attempt."""
+    request_id = attempt.job.attempt_id + (f"-{number}" if number else "")
+    request = Request(
+        id=request_id,
+        surface="openai.chat",
+        path="/v1/chat/completions",
+        journal=Journal(request_id),
+        raw=msgspec.json.encode(body),
+        model=attempt.answer.model,
+        stream=True,
+        headers=((b"content-type", b"application/json"),),
+        user=attempt.job.user_id,
+    )
+    request.journal.add("receive", surface="chats", model=request.model, message=attempt.job.message_id)
+    return request
+
+
+def chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list[dict[str, str]]:
+    """A thread as OpenAI's messages, after what the user wishes the model to know and to do."""
+    system = [
+        parameters.get("system_prompt"),
+        parameters.get("user_profile") and f"The user says of themselves: {parameters['user_profile']}",
+        parameters.get("user_response_instructions"),
+    ]
+    told = "\n\n".join(part for part in system if part)
+    said = [
+        {"role": "user" if message.role is Role.PROMPTER else "assistant", "content": message.content or ""}
+        for message in thread
+    ]
+    return [{"role": "system", "content": told}, *said] if told else said
+
+
+def _is_stream(reply: Reply) -> bool:
+    kind = dict(reply.headers).get(b"content-type", b"")
+    return kind.startswith(b"text/event-stream")
+
+
+async def _whole(reply: Reply) -> bytes:
+    """Of a worker that does not stream."""
+    return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
+
+
+def _events(chunk: bytes) -> Iterable[dict[str, Any]]:
+    for event in split_events(chunk):
+        data = data_of(event)
+        if data and data != b"[DONE]":
+            said = _decode(data)
+            if "error" in said:
+                raise Refused(_told(data), again=True)
+            yield said
+
+
+def _ends_filtered(event: dict[str, Any]) -> bool:
+    reasons = [choice.get("finish_reason") for choice in event.get("choices") or ()]
+    return BLOCKED["finish_reason"] in reasons
+
+
+def _usage(event: dict[str, Any]) -> dict[str, Any] | None:
+    usage: dict[str, Any] | None = event.get("usage")
+    return usage
+
+
+def _told(body: bytes) -> str:
+    """An error in words."""
+    try:
+        error = _decode(body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)[:1000]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return "the worker refused"
