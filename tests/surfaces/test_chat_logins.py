@@ -83,7 +83,7 @@ async def test_what_is_not_configured_is_told_in_words(gateway: RunningGateway) 
         ({"error": "access_denied"}, 400, "access_denied"),
         ({"code": "x" * 5000, "state": "x"}, 422, "code"),
     ],
-    ids=str,
+    ids=["nothing", "no state", "no code", "no beginning", "refused there", "a long code"],
 )
 async def test_who_comes_back_wrongly_is_told_why(
     gateway: RunningGateway, query: dict[str, str], status: int, why: str
