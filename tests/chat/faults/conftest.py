@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from embedded_postgres import PostgresServer
 
 from faults_serving import Eve, Postgres, Server, Valkey
+from postgres_process import postgres_process
 
 
 @pytest.fixture(params=[2, pytest.param(50, marks=pytest.mark.slow)], ids=["twice", "fifty times"])
@@ -44,11 +44,8 @@ def own_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[Postgres]:
     """One that may be restarted."""
-    with tempfile.TemporaryDirectory(prefix="radixway-tests-", ignore_cleanup_errors=True) as folder:
-        data = Path(folder) / "postgresql"
-        data.mkdir()
-        with PostgresServer(data, cleanup_mode="delete") as server:
-            yield Postgres(server)
+    with postgres_process() as server:
+        yield Postgres(server)
 
 
 @pytest.fixture(scope="module")
