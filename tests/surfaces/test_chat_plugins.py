@@ -108,29 +108,31 @@ MANIFEST = {
 }
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (json.dumps(MANIFEST).encode(), None),
-        (json.dumps(MANIFEST | {"auth": {"type": "service_http"}}).encode(), "only plugins with auth none"),
-        (json.dumps(MANIFEST | {"api": "x"}).encode(), "names no api.url"),
-        (json.dumps(MANIFEST | {"name_for_model": None}).encode(), "has no name"),
-        (b"[]", "no object"),
-        (b"a: &a [x]\nb: [*a, *a]", "neither JSON nor YAML"),
-        (b"{" * 5000, "neither JSON nor YAML"),
-        (b"x" * 600_000, "larger than"),
-    ],
-)
-async def test_a_manifest_of_others_is_read_or_refused_with_a_reason(body: bytes, told: str | None) -> None:
+async def test_a_manifest_of_others_is_read_or_refused_with_a_reason() -> None:
+    manifests = {
+        "/good": (json.dumps(MANIFEST).encode(), None),
+        "/auth": (
+            json.dumps(MANIFEST | {"auth": {"type": "service_http"}}).encode(),
+            "only plugins with auth none",
+        ),
+        "/api": (json.dumps(MANIFEST | {"api": "x"}).encode(), "names no api.url"),
+        "/name": (json.dumps(MANIFEST | {"name_for_model": None}).encode(), "has no name"),
+        "/list": (b"[]", "no object"),
+        "/bomb": (b"a: &a [x]\nb: [*a, *a]", "neither JSON nor YAML"),
+        "/deep": (b"{" * 5000, "neither JSON nor YAML"),
+        "/long": (b"x" * 600_000, "larger than"),
+    }
+
     async def shop(exchange: Exchange) -> None:
-        await exchange.reply(200, body)
+        await exchange.reply(200, manifests[exchange.path][0])
 
     plugins = {"allowed_networks": ["127.0.0.1"]}
     async with scripted_worker(shop) as web, running_gateway(chat={"plugins": plugins}) as gateway:
-        status, answer, _ = await gateway.post("/configs/plugin_config", {"url": f"{web.url}/ai-plugin.json"})
-    if told is None:
-        assert status == 200 and answer["trusted"] is False and answer["enabled"] is True
-        assert answer["plugin_config"]["name_for_model"] == "Shop"
-        assert answer["plugin_config"].keys() >= {"endpoints", "logo_url", "legal_info_url"}
-    else:
-        assert status == 404 and told in answer["detail"]
+        for path, (_, told) in manifests.items():
+            status, answer, _ = await gateway.post("/configs/plugin_config", {"url": web.url + path})
+            if told is not None:
+                assert status == 404 and told in answer["detail"], path
+                continue
+            assert status == 200 and answer["trusted"] is False and answer["enabled"] is True
+            assert answer["plugin_config"]["name_for_model"] == "Shop"
+            assert answer["plugin_config"].keys() >= {"endpoints", "logo_url", "legal_info_url"}

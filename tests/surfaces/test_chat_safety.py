@@ -210,22 +210,20 @@ async def test_a_response_is_asked_for_with_the_safe_prompt(service: Service, wo
         assert REFUSED in json.dumps(refused)
 
 
-@pytest.mark.parametrize(
-    ("label", "level", "is_made_safe"),
-    [
-        ("__needs_caution__", 1, False),
-        ("attention", 2, False),
-        ("attention", 3, True),
-        ("__casual__", 3, False),
-    ],
-)
-async def test_a_level_lets_pass_what_is_below_it(
-    service: Service, worker: ScriptedWorker, label: str, level: int, is_made_safe: bool
-) -> None:
-    service.outputs = f"<pad>{label}<sep>be kind</s>"
-    async with chatting(worker.url, url=service.url, level=level) as eve:
-        await eve.heard(await eve.asked("How?"))
-        assert shown(worker)[0].startswith(OPENING) is is_made_safe
+async def test_a_level_lets_pass_what_is_below_it(service: Service, worker: ScriptedWorker) -> None:
+    worker.models = ["first", "second", "third"]
+    levels = {"first": 1, "second": 2, "third": 3}
+    async with chatting(worker.url, url=service.url, level=1, models=levels) as eve:
+        for label, model, is_made_safe in (
+            ("__needs_caution__", "first", False),
+            ("attention", "second", False),
+            ("attention", "third", True),
+            ("__casual__", "third", False),
+        ):
+            service.outputs = f"<pad>{label}<sep>be kind</s>"
+            await eve.heard(await eve.asked("How?", model))
+            assert shown(worker)[0].startswith(OPENING) is is_made_safe, (label, model)
+    assert [each["parameters"]["level"] for each in service.asked] == [1, 2, 3, 3]
 
 
 async def test_level_0_asks_nobody(service: Service, worker: ScriptedWorker) -> None:
@@ -263,40 +261,28 @@ async def test_a_wish_for_more_care_holds_for_the_next_turns(
         assert [each["parameters"]["level"] for each in service.asked] == [2, 2]
 
 
-def break_status(service: Service) -> None:
-    service.status = 503
+BREAKS: list[dict[str, Any]] = [{"status": 503}, {"outputs": ["no words"]}, {"outputs": ""}, {"hangs": True}]
 
 
-def break_answer(service: Service) -> None:
-    service.outputs = ["no words"]
-
-
-def break_label(service: Service) -> None:
-    service.outputs = ""
-
-
-def break_time(service: Service) -> None:
-    service.hangs = True
-
-
-@pytest.mark.parametrize("breaks", [break_status, break_answer, break_label, break_time])
 async def test_a_question_that_nobody_could_judge_is_refused_and_the_next_one_is_answered(
-    service: Service, worker: ScriptedWorker, breaks: Any
+    service: Service, worker: ScriptedWorker
 ) -> None:
     async with chatting(worker.url, url=service.url, level=1, timeout_s=0.3, failures=9) as eve:
         user = Chatter(eve.gateway, eve.headers["Authorization"].removeprefix("Bearer "))
-        breaks(service)
-        chat = await user.chat()
-        _, heard = await user.stream(chat, {"content": "How?", "reply": "stream"})
-        heard = [event for event in heard if event["event_type"] != "pending"]
-        assert [(event["event_type"], event["error"]) for event in heard] == [("error", REFUSED)]
-        assert heard[0]["message"]["state"] == "aborted_by_worker" and worker.requests == []
-        _, health = await eve.gateway.get("/health")
-        assert health["chat_safety"]["state"] == "failing"
-        service.status, service.outputs, service.hangs = 200, "__casual__", False
-        turn = await user.ask(chat, "And now?")
-        assert turn["answer"]["content"] == "Gladly."
-        assert shown(worker) == ["And now?"]  # what nobody judged is not shown with the next question either
+        for broken in BREAKS:
+            vars(service).update(broken)
+            chat, before = await user.chat(), len(worker.requests)
+            _, heard = await user.stream(chat, {"content": "How?", "reply": "stream"})
+            heard = [event for event in heard if event["event_type"] != "pending"]
+            assert [(event["event_type"], event["error"]) for event in heard] == [("error", REFUSED)], broken
+            assert heard[0]["message"]["state"] == "aborted_by_worker" and len(worker.requests) == before
+            _, health = await eve.gateway.get("/health")
+            assert health["chat_safety"]["state"] == "failing"
+            service.status, service.outputs, service.hangs = 200, "__casual__", False
+            turn = await user.ask(chat, "And now?")
+            assert turn["answer"]["content"] == "Gladly."
+            # What nobody judged is not shown with the next question either.
+            assert shown(worker) == ["And now?"]
 
 
 async def test_on_error_allow_answers_all_the_same(service: Service, worker: ScriptedWorker) -> None:

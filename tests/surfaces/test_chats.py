@@ -176,54 +176,28 @@ async def test_an_answer_under_way_outlives_its_gateway(
 MODEL = {"name": "m", "model_id": "m", "max_input_length": 8192, "max_total_length": 16384}
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
+async def test_bad_input_names_its_field(eve: User) -> None:
+    asked = {"parent_id": "a", "model_config_name": "m"}
+
+    def plugin(config: Any) -> dict[str, Any]:
+        return asked | {"plugins": [{"url": "x", "plugin_config": config}]}
+
+    _, chat = await eve.call("POST", "/chats", "")
+    for path, body, field in (
         ("prompter_message", {"content": "x", "parent_id": 5}, "parent_id"),
         ("prompter_message", {"parent_id": None}, "content"),
         ("prompter_message", "no object", "body"),
-        ("assistant_message", {"parent_id": "a", "model_config_name": "m", "plugins": 3}, "plugins"),
-        (
-            "assistant_message",
-            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"top_p": 7}},
-            "top_p",
-        ),
-        (
-            "assistant_message",
-            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"temperature": math.inf}},
-            "temperature",
-        ),
-        (
-            "assistant_message",
-            {"parent_id": "a", "model_config_name": "m", "sampling_parameters": {"top_k": 10**30}},
-            "top_k",
-        ),
-        (
-            "assistant_message",
-            {
-                "parent_id": "a",
-                "model_config_name": "m",
-                "plugins": [{"url": "x", "plugin_config": {"a": math.nan}}],
-            },
-            "plugin_config",
-        ),
-        (
-            "assistant_message",
-            {
-                "parent_id": "a",
-                "model_config_name": "m",
-                "plugins": [{"url": "x", "plugin_config": {"a": "\ud800"}}],
-            },
-            "plugin_config",
-        ),
         ("prompter_message", {"parent_id": None, "content": "a\0b"}, "content"),
         ("prompter_message", {"parent_id": None, "content": "\ud800"}, "content"),
-    ],
-)
-async def test_bad_input_names_its_field(eve: User, path: str, body: Any, field: str) -> None:
-    _, chat = await eve.call("POST", "/chats", "")
-    status, told = await eve.call("POST", f"/chats/{chat['id']}/{path}", body)
-    assert status == 422 and field in told["detail"][0]["loc"]
+        ("assistant_message", asked | {"plugins": 3}, "plugins"),
+        ("assistant_message", asked | {"sampling_parameters": {"top_p": 7}}, "top_p"),
+        ("assistant_message", asked | {"sampling_parameters": {"temperature": math.inf}}, "temperature"),
+        ("assistant_message", asked | {"sampling_parameters": {"top_k": 10**30}}, "top_k"),
+        ("assistant_message", plugin({"a": math.nan}), "plugin_config"),
+        ("assistant_message", plugin({"a": "\ud800"}), "plugin_config"),
+    ):
+        status, told = await eve.call("POST", f"/chats/{chat['id']}/{path}", body)
+        assert status == 422 and field in told["detail"][0]["loc"], (path, body)
 
 
 async def test_addresses_that_cannot_be_are_not_found(eve: User) -> None:
