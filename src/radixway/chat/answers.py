@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat import events
 from radixway.chat.attempt import Attempt
+from radixway.chat.background import beside
 from radixway.chat.ids import new_id
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question, WhileBusy
@@ -86,13 +87,11 @@ class Answers:
     async def running(self) -> AsyncIterator[None]:
         """Leases are renewed and overdue jobs ended while this holds; at its end, attempts are given back."""
         async with self._tokens.running(), self._wake.running(self._told):
-            tasks = [asyncio.create_task(work()) for work in (self._watch_clock, self._renew, self._keep)]
             try:
-                yield
+                async with beside(self._watch_clock, self._renew, self._keep):
+                    yield
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, *self._aside, return_exceptions=True)
+                await asyncio.gather(*self._aside, return_exceptions=True)
                 for attempt in tuple(self._held.values()):
                     try:
                         await attempt.give_up("the server is stopping")

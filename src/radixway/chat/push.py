@@ -51,7 +51,11 @@ class PushWorkers:
         try:
             while True:
                 await self._room.acquire()
-                attempt = await self._next()
+                try:
+                    attempt = await self._next()
+                except BaseException:
+                    self._room.release()
+                    raise
                 task = asyncio.create_task(self._answer(attempt))
                 self._running.add(task)
                 task.add_done_callback(self._done)

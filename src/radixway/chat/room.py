@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -15,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.accounts import Accounts
 from radixway.chat.answers import Answers
+from radixway.chat.background import beside
 from radixway.chat.budgets import Budget, Spending
 from radixway.chat.chats import Chats
 from radixway.chat.completions import Completions, Road
@@ -201,16 +201,11 @@ class ChatRoom:
         await self.workers.let_in("Debug API Key", keys)
         try:
             async with self.plugins.running(), self.answers.running(), self.sessions.running():
-                runs = [self._push.run, self.hooks.deliverer.run]
-                runs += [] if self._titler is None else [self._titler.run]
-                working = [asyncio.create_task(run()) for run in runs]
-                self.look_for_workers()
-                try:
+                works = [self._push.run, self.hooks.deliverer.run]
+                works += [] if self._titler is None else [self._titler.run]
+                async with beside(*works):
+                    self.look_for_workers()
                     yield
-                finally:
-                    for task in working:
-                        task.cancel()
-                    await asyncio.gather(*working, return_exceptions=True)
         finally:
             await self._scrubber.aclose()
             await self.database.aclose()

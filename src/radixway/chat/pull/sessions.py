@@ -15,6 +15,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat.answers import Answers
+from radixway.chat.background import beside
 from radixway.chat.database import Database
 from radixway.chat.ids import new_id
 from radixway.chat.model_configs import ModelConfig
@@ -116,12 +117,10 @@ class Sessions:
     async def running(self) -> AsyncIterator[None]:
         """While this holds it is known who is there."""
         await self._look()
-        keeping = asyncio.create_task(self._keep())
         try:
-            yield
+            async with beside(self._keep):
+                yield
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
             for session in tuple(self._own.values()):
                 await self.close(session)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from radixway.chat.background import beside
 from radixway.chat.completions import Road
 from radixway.chat.push import PushWorkers
 from radixway.chat.responses import Responses
@@ -33,13 +33,9 @@ class ResponseRoom:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Responses are answered while this holds, those from before included."""
-        working = asyncio.create_task(self._workers.run())
-        self.look_for_workers()
-        try:
+        async with beside(self._workers.run):
+            self.look_for_workers()
             yield
-        finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
 
     def look_for_workers(self) -> None:
         """Workers have come or gone. Responses of a model that nobody serves wait."""

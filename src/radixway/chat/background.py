@@ -1,0 +1,37 @@
+"""Work that goes on beside all else, for as long as something is open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0
+
+
+@asynccontextmanager
+async def beside(*works: Callable[[], Awaitable[None]], again_s: float = _AGAIN_S) -> AsyncIterator[None]:
+    """Works that end by being cancelled alone: with the block, which waits for that.
+
+    One that raises has met a defect of ours. That is logged, and it is begun anew after `again_s`: what is
+    silently done no more would be missed much later, and by somebody else.
+    """
+    tasks = [asyncio.create_task(_kept_up(work, again_s)) for work in works]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _kept_up(work: Callable[[], Awaitable[None]], again_s: float) -> None:
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("what goes on beside chats met a defect of ours")
+        await asyncio.sleep(again_s)
