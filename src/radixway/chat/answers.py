@@ -21,7 +21,7 @@ from radixway.chat.messages import Messages, Question, WhileBusy
 from radixway.chat.records import Message, MessageState
 from radixway.chat.safety.screen import Screen
 from radixway.chat.tokens import Entry, TokenLog
-from radixway.chat.wake import EVERYTHING, Bells, Wake
+from radixway.chat.wake import EVERYTHING, Bells, Wake, within
 
 log = logging.getLogger(__name__)
 
@@ -239,12 +239,12 @@ class Answers:
                 if missed:
                     await self._tell_ready()
                     missed = False
-                await _within(bell, await self._do_due())
+                await within(bell, await self._do_due())
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 missed = True
                 self._patient_until = self._clock() + self._jobs.lease_s / 2
-                await _within(bell, _AGAIN_S)
+                await within(bell, _AGAIN_S)
 
     async def _do_due(self) -> float:
         """Returns in how many seconds there may be more to do."""
@@ -396,14 +396,6 @@ async def _first(bells: Collection[asyncio.Event]) -> None:
     finally:
         for each in waiting:
             each.cancel()
-
-
-async def _within(bell: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await bell.wait()
-    except TimeoutError:
-        pass
 
 
 def _last_word(message: Message) -> bytes:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from radixway.chat.wake import within
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -64,8 +66,4 @@ async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event)
             if not is_away(error) or lost.is_set() or asyncio.get_running_loop().time() > until:
                 raise
             log.warning("the database is away; it is tried again: %s", type(error).__name__)
-        try:
-            async with asyncio.timeout(_AGAIN_S):
-                await lost.wait()
-        except TimeoutError:
-            pass
+        await within(lost, _AGAIN_S)

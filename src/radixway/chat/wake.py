@@ -67,3 +67,12 @@ class Bells:
     def at(self, topic: str) -> asyncio.Event:
         """Set with the next ring. Take it before looking for work, wait for it after finding none."""
         return self._bells.setdefault(topic, asyncio.Event())
+
+
+async def within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for it, for so long at most. Whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -22,6 +22,7 @@ from radixway.chat.model_configs import ModelConfig
 from radixway.chat.pull.frames import Metrics, WorkerInfo
 from radixway.chat.schema import worker_sessions
 from radixway.chat.shapes import when
+from radixway.chat.wake import within
 
 log = logging.getLogger(__name__)
 
@@ -172,11 +173,7 @@ class Sessions:
                 wait_s = await self._look()
             except SQLAlchemyError as error:
                 log.warning("workers could not be noted: %s", type(error).__name__)
-            try:
-                async with asyncio.timeout(wait_s):
-                    await bell.wait()
-            except TimeoutError:
-                pass
+            await within(bell, wait_s)
 
     async def _look(self) -> float:
         """Returns in how many seconds to look again, unless somebody comes or leaves before."""

@@ -9,6 +9,8 @@ from typing import Any
 import asyncpg
 from sqlalchemy.engine import URL
 
+from radixway.chat.wake import within
+
 _CHANNEL = "radixway_chats"
 _CONNECT_S = 5.0
 _ANSWER_S = 5.0
@@ -58,10 +60,7 @@ class PostgresCarrier:
             await connection.add_listener(_CHANNEL, told)
             ready()
             while not gone.is_set():
-                try:
-                    async with asyncio.timeout(_ALIVE_S):
-                        await gone.wait()
-                except TimeoutError:
+                if not await within(gone, _ALIVE_S):
                     await connection.execute("SELECT 1")
             raise ConnectionError("the connection was closed")
         finally:

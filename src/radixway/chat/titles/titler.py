@@ -15,6 +15,7 @@ from radixway.chat.messages import Messages
 from radixway.chat.records import Message, Role
 from radixway.chat.titles.jobs import TitleJob, Titles
 from radixway.chat.titles.text import one_line
+from radixway.chat.wake import within
 from radixway.pipeline import GatewayError, Request
 from radixway.telemetry import Journal
 
@@ -76,7 +77,7 @@ class Titler:
                     continue
                 due = await self._titles.next_due()
                 left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                await _within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                await within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
             except SQLAlchemyError as error:
                 log.warning("titles: the database does not answer: %s", type(error).__name__)
                 await asyncio.sleep(1.0)
@@ -141,11 +142,3 @@ def _shown(thread: list[Message]) -> tuple[str, str]:
     """The first question of a chat, and what was answered last."""
     first = next((each.content for each in thread if each.role is Role.PROMPTER), None) or ""
     return first[:_SHOWN], (thread[-1].content or "")[:_SHOWN]
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass

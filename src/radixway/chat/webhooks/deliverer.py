@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from radixway.chat.wake import within
 from radixway.chat.webhooks.hooks import Webhooks
 from radixway.chat.webhooks.outbox import Delivery, Outbox
 from radixway.chat.webhooks.signing import headers
@@ -65,7 +66,7 @@ class Deliverer:
                         await self._tidy()
                         due = await self._outbox.next_due()
                         left = _LOOK_AGAIN_S if due is None else due - self._clock()
-                        await _within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
+                        await within(self._news, min(max(left, 0.0), _LOOK_AGAIN_S))
                 except SQLAlchemyError as error:
                     log.warning("webhooks: the database does not answer: %s", type(error).__name__)
                     await asyncio.sleep(1.0)
@@ -145,11 +146,3 @@ class Deliverer:
         if now >= self._tidied_at + _TIDY_S:
             self._tidied_at = now
             await self._outbox.forget(self._kept_s)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass

@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from radixway.chat.plugins import Chains, chosen
+from radixway.chat.wake import within
 from radixway.chat.worker import machine
 from radixway.chat.worker.engines import Engine, EngineError, Said
 from radixway.chat.worker.gpus import Gpus
@@ -92,7 +93,7 @@ class Worker:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 log.warning("the server is not there: %s", type(error).__name__)
             if not self._draining.is_set():
-                await _within(self._draining, wait_s * random.uniform(0.5, 1.0))
+                await within(self._draining, wait_s * random.uniform(0.5, 1.0))
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
     async def _serve(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -283,11 +284,3 @@ class Worker:
 def _wished(parameters: dict[str, Any]) -> int:
     """New tokens."""
     return int((parameters.get("sampling_parameters") or {}).get("max_new_tokens") or 1024)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
