@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
@@ -59,27 +60,26 @@ class Accounts:
         Who was deleted comes back as somebody new to whom nothing of old belongs, under another id. Raises
         NotFound: the id is somebody else's.
         """
+        identity = {"tenant": tenant, "provider": provider, "provider_account_id": account}
+        try:
+            return await self._enroll(identity, display_name, new_id)
+        except IntegrityError:  # another call of theirs was quicker
+            return await self._enroll(identity, display_name, new_id)
+
+    async def _enroll(self, identity: dict[str, str], display_name: str, new_id: str) -> User:
         async with self._database.write() as write:
-            known = await _known(write, tenant, provider, account)
+            known = await _known(write, *identity.values())
             if known is not None:
                 return known
-            taken = (await write.execute(select(users.c.deleted).where(users.c.id == new_id))).first()
+            taken = (await write.execute(statements.USER, {"user": new_id})).first()
             if taken is not None:
+                if {name: taken._mapping[name] for name in identity} == identity and not taken.deleted:
+                    return User(**taken._mapping)  # who came between the two questions
                 if not taken.deleted:
                     raise NotFound("User not found")
                 new_id = str(uuid.uuid4())
-            row = await write.execute(
-                users.insert()
-                .values(
-                    id=new_id,
-                    tenant=tenant,
-                    provider=provider,
-                    provider_account_id=account,
-                    display_name=display_name,
-                    created_at=self._clock(),
-                )
-                .returning(*users.c)
-            )
+            values = identity | {"id": new_id, "display_name": display_name, "created_at": self._clock()}
+            row = await write.execute(users.insert().values(**values).returning(*users.c))
             return User(**row.one()._mapping)
 
     async def all(self, *, tenant: str | None = None, limit: int = 1000) -> list[User]:

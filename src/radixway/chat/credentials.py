@@ -18,6 +18,7 @@ from joserfc import jwe
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
 from radixway.chat.ids import new_id
@@ -76,7 +77,8 @@ class Credentials:
 
     async def login(self, user_id: str) -> Pair:
         """A new pair, the first of its family."""
-        return await self._issue(user_id, new_id())
+        async with self._database.write() as write:
+            return await self._issue(write, user_id, new_id())
 
     async def refresh(self, token: str) -> Pair:
         """A new pair for a refresh token, which serves no more. Raises BadToken."""
@@ -86,16 +88,14 @@ class Credentials:
             found = (await write.execute(select(refresh_tokens).where(held).with_for_update())).first()
             if found is None or found.revoked:
                 raise BadToken("Invalid token")
-            used = found.used_at is not None
-            family = refresh_tokens.c.family == found.family
             change = update(refresh_tokens)
-            if used:
-                await write.execute(change.where(family).values(revoked=True))
-            else:
+            if found.used_at is None:
+                # In one transaction: a thief who comes a moment later finds the new one to revoke, too.
                 await write.execute(change.where(held).values(used_at=self._clock()))
-        if used:
-            raise BadToken("Invalid token")
-        return await self._issue(user_id, found.family)
+                return await self._issue(write, user_id, found.family)
+            family = refresh_tokens.c.family == found.family
+            await write.execute(change.where(family).values(revoked=True))
+        raise BadToken("Invalid token")
 
     async def revoke(self, user_id: str) -> None:
         """No refresh token of that user serves any more."""
@@ -103,13 +103,12 @@ class Credentials:
             theirs = refresh_tokens.c.user_id == user_id
             await write.execute(update(refresh_tokens).where(theirs).values(revoked=True))
 
-    async def _issue(self, user_id: str, family: str) -> Pair:
+    async def _issue(self, write: AsyncConnection, user_id: str, family: str) -> Pair:
         now = self._clock()
         refresh, until = self._write(user_id, "refresh", self._refresh_s), now + self._refresh_s
         row = {"token_hash": _hash(refresh), "user_id": user_id, "family": family, "expires_at": until}
-        async with self._database.write() as write:
-            await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
-            await write.execute(refresh_tokens.insert().values(**row))
+        await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
+        await write.execute(refresh_tokens.insert().values(**row))
         return Pair(self._write(user_id, "access", self._access_s), refresh)
 
     def _write(self, user_id: str, kind: TokenType, lasts_s: float) -> str:

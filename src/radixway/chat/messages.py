@@ -18,7 +18,7 @@ from radixway.chat.histories import Histories
 from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
-from radixway.chat.schema import jobs, messages
+from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import UNDER_WAY
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
@@ -275,7 +275,10 @@ class Messages:
         return under_way
 
     async def _check_share(self, write: AsyncConnection, user_id: str, queue: str) -> None:
+        """Calls of one user at the same moment are counted one by one: the rate's row is their lock."""
         at_once, waiting = self._limits.at_once, self._limits.waiting
+        if self._limits.rate is not None:
+            await self._limits.rate.spend(write, user_id, self._clock())
         if (
             at_once is not None
             and (await write.execute(statements.ALIVE_OF, {"user": user_id})).scalar_one() >= at_once
@@ -283,8 +286,6 @@ class Messages:
             raise TooMany(f"{at_once} answers at a time; wait for one of them")
         if self._limits.budget is not None:
             await self._limits.budget.check(write, user_id, self._clock())
-        if self._limits.rate is not None:
-            await self._limits.rate.spend(write, user_id, self._clock())
         if (
             waiting is not None
             and await _count(write, jobs.c.queue == queue, jobs.c.state == "ready") >= waiting
@@ -377,8 +378,14 @@ async def untie(write: AsyncConnection, chat_ids: Select[tuple[str]]) -> None:
     """Before these chats are deleted: no message of theirs has a parent any more.
 
     Otherwise deleting the first one deletes its children, and so on, one within the other: no database goes
-    as deep as a thread can be long (SQLite: 1,000).
+    as deep as a thread can be long (SQLite: 1,000). Chats and jobs are locked before messages, as by all who
+    ask and answer: otherwise each may have what the other waits for.
     """
+    locked = select(chats.c.id).where(chats.c.id.in_(chat_ids)).order_by(chats.c.id).with_for_update()
+    await write.execute(locked)
+    of_chats = select(messages.c.id).where(messages.c.chat_id.in_(chat_ids))
+    working = select(jobs.c.number).where(jobs.c.message_id.in_(of_chats)).order_by(jobs.c.number)
+    await write.execute(working.with_for_update())
     tied = messages.c.chat_id.in_(chat_ids), messages.c.parent_id.is_not(None)
     await write.execute(update(messages).where(*tied).values(parent_id=None))
 

@@ -45,10 +45,11 @@ async def told_as_away() -> AsyncIterator[None]:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether it says that the database cannot be reached, and not that a statement is wrong."""
+    """Whether it says that the database cannot be reached, or took a transaction back because of another one,
+    and not that a statement is wrong."""
     if isinstance(error, DBAPIError):
         state: str = getattr(error.orig, "sqlstate", None) or ""
-        return error.connection_invalidated or state.startswith(("08", "57P"))
+        return error.connection_invalidated or state.startswith(("08", "40", "57P"))
     return isinstance(error, DatabaseAway | PoolTimeout)
 
 

@@ -14,7 +14,7 @@ from radixway.chat.errors import Invalid, NotFound
 from radixway.chat.ids import new_id
 from radixway.chat.messages import Messages, own_chat
 from radixway.chat.records import Message
-from radixway.chat.schema import chats, shares, users
+from radixway.chat.schema import chats, messages, shares, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,12 @@ class Shares:
         async with self._database.write() as write:
             chat = await own_chat(write, user_id, chat_id)
             tail = message_id or chat.active_thread_tail_message_id
-            message = None if tail is None else await self._texts.get(tail)
-            if message is None or message.chat_id != chat_id:
+            # On this connection: whoever holds one must not wait for another.
+            found = select(messages).where(messages.c.chat_id == chat_id, messages.c.id == tail)
+            row = (await write.execute(found)).first()
+            if row is None:
                 raise Invalid("message_id", "there is no such message in this chat")
+            message = Message.of(row)
             if not message.state.is_final:
                 raise Invalid("message_id", "it is still being answered")
             token, now = secrets.token_urlsafe(32), self._clock()

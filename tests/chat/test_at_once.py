@@ -1,0 +1,114 @@
+"""Calls of one user that come at the same moment, to several connections of one database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from sqlalchemy import text
+
+from chat_house import USER, Clock, House
+from radixway.chat import statements
+from radixway.chat.accounts import Accounts
+from radixway.chat.chats import Chats
+from radixway.chat.credentials import BadToken, Credentials, Pair
+from radixway.chat.database import Database
+from radixway.chat.errors import TooMany
+from radixway.chat.messages import Limits, Messages, Question
+from radixway.chat.rates import Rate
+from radixway.chat.secrets import Secrets
+from radixway.chat.shares import Shares
+
+TOGETHER = 8
+WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+async def test_no_more_answers_at_once_than_a_user_may_have(database: Database) -> None:
+    house = await House(database).open()
+    texts = Messages(database, house.clock, Limits(at_once=3, rate=Rate(1000, 60)))
+
+    async def ask(number: int) -> str:
+        chat_id = await house.chat(f"chat-{number}")
+        said = await texts.ask(USER, chat_id, None, "hello")
+        return said.id
+
+    asked = [await ask(number) for number in range(TOGETHER)]
+    told = await asyncio.gather(
+        *(
+            texts.request_answer(USER, f"chat-{number}", Question(said, "q", "m", {}))
+            for number, said in enumerate(asked)
+        ),
+        return_exceptions=True,
+    )
+    assert Counter(type(each) for each in told) == {tuple: 3, TooMany: TOGETHER - 3}
+
+
+async def test_an_answer_that_is_one_too_many_is_not_counted(database: Database) -> None:
+    house = await House(database).open()
+    texts = Messages(database, house.clock, Limits(at_once=1, rate=Rate(2, 60)))
+    chat_id = await house.chat()
+    said = await texts.ask(USER, chat_id, None, "hello")
+    first, _ = await texts.request_answer(USER, chat_id, Question(said.id, "q", "m", {}))
+    for _ in range(3):
+        with pytest.raises(TooMany, match="1 answers at a time"):
+            await texts.request_answer(USER, chat_id, Question(said.id, "q", "m", {}))
+    await house.jobs.cancel(first.id)
+    await texts.request_answer(USER, chat_id, Question(said.id, "q", "m", {}))
+
+
+async def test_somebody_new_who_comes_with_several_calls_is_one_user(database: Database) -> None:
+    accounts = Accounts(database, Clock())
+    came = await asyncio.gather(
+        *(accounts.enroll("default", "tenant", "eve", "Eve", new_id=f"id-{n}") for n in range(TOGETHER))
+    )
+    came += await asyncio.gather(
+        *(accounts.enroll("default", "debug", "ann", "Ann", new_id="ann") for _ in range(TOGETHER))
+    )
+    assert len({user.id for user in came}) == 2 and len(await accounts.all()) == 2
+
+
+async def test_of_a_refresh_token_that_comes_twice_at_once_nothing_is_left(database: Database) -> None:
+    await House(database).open()
+    credentials = Credentials(Secrets("secret", "salt", "root"), database, Clock())
+    for _ in range(5):
+        stolen = await credentials.login(USER)
+        told = await asyncio.gather(
+            *(credentials.refresh(stolen.refresh) for _ in range(TOGETHER)), return_exceptions=True
+        )
+        (fresh,) = (each for each in told if isinstance(each, Pair))
+        with pytest.raises(BadToken):
+            await credentials.refresh(fresh.refresh)
+
+
+async def test_a_share_is_made_on_one_connection(database_url: str, database: Database) -> None:
+    house = await House(database).open()
+    said = await house.messages.ask(USER, await house.chat(), None, "hello")
+    alone = Database(database_url, connections=1)
+    try:
+        shares = Shares(alone, Messages(alone, house.clock), house.clock)
+        async with asyncio.timeout(20):
+            share, _ = await shares.share(USER, said.chat_id, None, None)
+    finally:
+        await alone.aclose()
+    assert share.message_id == said.id
+
+
+async def test_a_chat_is_deleted_while_its_answer_ends(database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite has one writer at a time")
+    house = await House(database).open()
+    answer = await house.asked()
+    job = await house.jobs.claim(["q"], "worker")
+    assert job is not None
+    async with database.write() as write:
+        await write.execute(statements.HELD, {"attempt": job.attempt_id})
+        deleting = asyncio.create_task(Chats(database, house.clock).delete(USER, answer.chat_id))
+        async with database.read() as read, asyncio.timeout(20):
+            while not (await read.execute(WAITING)).scalar_one():
+                pass
+        await write.execute(statements.CHANGE_MESSAGE, {"message": answer.id, "state": "complete"})
+    await deleting
+    assert await house.messages.get(answer.id) is None
