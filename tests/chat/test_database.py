@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -77,3 +78,12 @@ async def test_errors_do_not_quote_what_was_to_be_written(database: Database) ->
             await write.execute(users.insert().values(**row, display_name="first secret"))
             await write.execute(users.insert().values(**row, display_name="second secret"))
     assert "secret" not in str(told.value)
+
+
+async def test_only_their_owner_reads_the_files_of_sqlite(tmp_path: Path) -> None:
+    opened = Database(f"sqlite:///{tmp_path / 'chats.db'}")
+    await migrate(opened)
+    names = ("chats.db", "chats.db-wal", "chats.db-shm")
+    modes = await asyncio.to_thread(lambda: [(tmp_path / name).stat().st_mode & 0o777 for name in names])
+    await opened.aclose()
+    assert modes == [0o600] * 3

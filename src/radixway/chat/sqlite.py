@@ -6,8 +6,10 @@ transactions take their time for.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import aiosqlite
@@ -54,9 +56,27 @@ class Connection(aiosqlite.Connection):
 
 def connect(path: str, **given: Any) -> Connection:
     """A connection to be awaited; `given`: see `sqlite3.connect`."""
-    connection = Connection(lambda: sqlite3.connect(path, **given | {"check_same_thread": False}), 64)
+
+    def open_it() -> sqlite3.Connection:
+        _make(path)
+        opened: sqlite3.Connection = sqlite3.connect(path, **given | {"check_same_thread": False})
+        return opened
+
+    connection = Connection(open_it, 64)
     connection._thread.daemon = True  # a process may end without closing it
     return connection
+
+
+def _make(path: str) -> None:
+    """Where there is no file yet, one that its owner alone reads; its log and index are made like it.
+
+    A file that is there is left alone: to close it would take the locks of this process's other connections.
+    Where none can be made, SQLite says why.
+    """
+    if path == ":memory:":
+        return
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _all_rows(cursor: sqlite3.Cursor, sql: str, parameters: Iterable[Any]) -> list[Any]:

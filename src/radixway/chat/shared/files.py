@@ -84,7 +84,7 @@ class FileCarrier:
     def _own_bell(self) -> int:
         """Made with its first use. A lock says that its process lives."""
         if self._bell is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._bell = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
             fcntl.flock(self._bell, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._bell
