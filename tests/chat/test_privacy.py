@@ -17,12 +17,13 @@ from planted_rows import everything, plant, word
 from radixway.chat import events, migrations
 from radixway.chat.answers import Answers
 from radixway.chat.chats import Chats
+from radixway.chat.conversations import Conversations
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.migrations import migrate
 from radixway.chat.privacy import Export, Forgetting, Forgotten, Scrubber
 from radixway.chat.privacy.owners import NOBODYS, OF_SEARCH, OWNERS
-from radixway.chat.schema import messages, metadata, unscrubbed, users
+from radixway.chat.schema import conversations, messages, metadata, unscrubbed, users
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.wake import LocalWake
 from radixway.chat.webhooks import Fixed, Outbox
@@ -282,7 +283,7 @@ async def test_a_database_of_before_is_brought_up_to_date_with_what_is_in_it(dat
     await before.aclose()
 
 
-@pytest.mark.parametrize("goes", ["chat", "user"])
+@pytest.mark.parametrize("goes", ["chat", "conversation", "user"])
 async def test_a_thread_may_be_longer_than_cascades_may_be_deep(database: Database, goes: str) -> None:
     house = await House(database).open()
     chat = await house.chat()
@@ -293,6 +294,10 @@ async def test_a_thread_may_be_longer_than_cascades_may_be_deep(database: Databa
         await write.execute(messages.insert(), rows)
     if goes == "chat":
         await Chats(database, house.clock, Outbox(database, house.clock)).delete("user-1", chat)
+    elif goes == "conversation":
+        async with database.write() as write:
+            await write.execute(conversations.insert().values(chat_id=chat, labels={}))
+        await Conversations(database, house.clock).delete("user-1", chat)
     else:
         assert await forgetting_of(house).forget("default", "user-1") == 1 + 1 + len(ids)
     async with database.read() as read:

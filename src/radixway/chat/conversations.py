@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
-from radixway.chat.messages import Messages
+from radixway.chat.messages import Messages, untie
 from radixway.chat.records import Chat
 from radixway.chat.responses import Items, find_conversation, new_chat
 from radixway.chat.schema import chats, conversations, question_items
@@ -58,6 +58,7 @@ class Conversations:
         """With everything in it. Raises NotFound."""
         async with self._database.write() as write:
             await find_conversation(write, user_id, chat_id, lock=True)
+            await untie(write, select(chats.c.id).where(chats.c.id == chat_id))
             await write.execute(delete(chats).where(chats.c.id == chat_id))
 
     async def add(self, user_id: str, chat_id: str, content: str, items: Items, texts: Messages) -> None:
