@@ -112,3 +112,13 @@ def test_what_cannot_be_taken_in_names_its_line(lines: list[Any], field: str) ->
     with pytest.raises(Invalid) as refused:
         read(data, Limits(characters=10, messages=3), most_messages=2)
     assert refused.value.field == field
+
+
+def test_text_that_tells_of_a_nul_character_is_none() -> None:
+    spelt = ASKED | {"content": r"In JSON it is written \u0000."}
+    lines = b"\n".join(json.dumps(line).encode() for line in (CHAT, spelt))
+    (chat,) = read(lines, Limits(), most_messages=9)
+    assert read(written(chat), Limits(), most_messages=9) == [chat]
+    for odd in (ASKED | {"content": "\0"}, ASKED | {"usage": {"a": ["\0"]}}, ASKED | {"usage": {"\0": 1}}):
+        with pytest.raises(Invalid, match="NUL"):
+            read(b"\n".join(json.dumps(line).encode() for line in (CHAT, odd)), Limits(), most_messages=9)

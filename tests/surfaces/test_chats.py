@@ -211,7 +211,7 @@ async def test_addresses_that_cannot_be_are_not_found(eve: User) -> None:
         ) as response:
             assert response.status in (200, 400), position
     for cursor in ("x", "AA==", "/w=="):
-        assert (await eve.call("GET", f"/chats?after={cursor}"))[0] in (200, 400), cursor
+        assert (await eve.call("GET", f"/chats?after={cursor}"))[0] == 400, cursor
 
 
 async def test_without_a_token_nobody_gets_in(eve: User) -> None:

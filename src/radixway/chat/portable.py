@@ -163,14 +163,23 @@ def _lines(data: bytes) -> Iterator[tuple[int, ChatLine | MessageLine]]:
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
-        if b"\\u0000" in line:  # which PostgreSQL keeps in no text
-            raise Invalid(f"line {number}", "no text may have a NUL character")
         try:
-            yield number, _LINE.validate_json(line)
+            read = _LINE.validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = [f"line {number}", *(str(part) for part in first["loc"][1:])]
             raise Invalid(".".join(where), first["msg"]) from None
+        if b"\\u0000" in line and _has_nul(read.model_dump()):  # which PostgreSQL keeps in no text
+            raise Invalid(f"line {number}", "no text may have a NUL character")
+        yield number, read
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_has_nul(name) or _has_nul(each) for name, each in value.items())
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\x00" in value
 
 
 def _check(where: str, line: MessageLine, chat: PortableChat, limits: Limits) -> None:

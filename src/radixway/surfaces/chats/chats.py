@@ -91,7 +91,13 @@ def _cursor(chat_id: str | None) -> str | None:
 
 
 def _chat_id(cursor: str | None) -> str | None:
+    """Raises HTTPException."""
+    if cursor is None:
+        return None
     try:
-        return None if cursor is None else base64.b64decode(cursor, validate=True).decode()
+        chat_id = base64.b64decode(cursor, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise HTTPException(400, "Invalid cursor") from None
+        chat_id = "\x00"
+    if "\x00" in chat_id:  # which PostgreSQL cannot even be asked for
+        raise HTTPException(400, "Invalid cursor")
+    return chat_id
