@@ -49,8 +49,8 @@ class HandDrivenWorker:
             token = {"text": word, "log_prob": -0.1, "token_id": 5}
             await self.send({"request_id": request, "response_type": "token"} | token)
 
-    async def finish(self, request: str, text: str) -> None:
-        end = {"text": text, "finish_reason": "eos_token", "metrics": None, "used_plugin": None}
+    async def finish(self, request: str, text: str, finish_reason: str = "eos_token") -> None:
+        end = {"text": text, "finish_reason": finish_reason, "metrics": None, "used_plugin": None}
         await self.send({"request_id": request, "response_type": "generated_text"} | end)
 
     async def fail(self, request: str, error: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import pytest
 
 from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
+from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
+from radixway.chat.safety import Screen, Screened
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -145,6 +147,39 @@ async def test_an_engine_error_before_the_first_word_is_tried_again(eve: ChatUse
         await worker.say(second, "Hi")
         await worker.finish(second, "Hi")
         assert words(await eve.heard(answer)) == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"), [("eos_token", "stop"), ("stop_sequence", "stop"), ("length", "length")]
+)
+async def test_why_an_answer_ended_is_noted(eve: ChatUser, said: str, noted: str) -> None:
+    answer = await eve.asked()
+    path = f"/v1/chats/{answer['chat_id']}/messages/{answer['id']}"
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.finish(await worker.work(), "Hi", said)
+        await eve.until(answer, "complete")
+        assert (await eve.call("GET", path))[1]["finish_reason"] == noted
+        if noted == "length":  # they would begin it anew, behind the words that there are
+            status, refused = await eve.call("POST", f"{path}/continue", {"reply": "later"})
+            assert status == 400 and refused["detail"][0]["loc"][-1] == "model"
+
+
+async def test_a_defect_of_ours_before_a_job_is_handed_over_ends_that_answer_alone(
+    eve: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = iter(["defect"])
+
+    async def look_at(self: Screen, thread: Sequence[Message]) -> Screened:
+        if next(asked, None) is not None:
+            raise RuntimeError("a defect")
+        return Screened(0)
+
+    monkeypatch.setattr(Screen, "look_at", look_at)
+    first, second = await eve.asked(), await eve.asked()
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.finish(await worker.work(), "Hi")
+        await eve.until(second, "complete")
+        await eve.until(first, "aborted_by_worker")
 
 
 async def test_a_deleted_chat_leaves_its_worker_at_work(eve: ChatUser) -> None:

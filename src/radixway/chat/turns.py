@@ -115,7 +115,7 @@ class Turns:
     async def resume(self, user_id: str, message_id: str, wish: Wish) -> Message:
         """An answer that was stopped, broke off, or reached its length, from where it ended.
 
-        Raises NotFound; Invalid, where it is whole or has no words yet.
+        Raises NotFound; Invalid, where it is whole, has no words yet, or workers would begin it anew.
         """
         old = await self._texts.find(user_id, message_id)
         if old.role is not Role.ASSISTANT or old.parent_id is None:
@@ -127,6 +127,9 @@ class Turns:
         if not old.content:
             raise Invalid("message_id", "it has no words to continue; regenerate it", status=400)
         question = self._question(old.parent_id, wish, old)
+        if any(question.queue == config.compat_hash for config in self._models.pulled()):
+            why = "workers that fetch their jobs cannot go on from words; regenerate it"
+            raise Invalid("model", why, status=400)
         question = replace(question, work_parameters=question.work_parameters | {"prefix": old.content})
         return await self._answers.request(user_id, old.chat_id, question, while_busy=wish.while_busy)
 

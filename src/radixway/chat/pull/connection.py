@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 LEFT = "Aborted due to worker error."
 """What listeners are told, in the published words, of a worker that left amid an answer."""
+_REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
+"""Why an answer ended: the published words, and OpenAI's, in which it is noted."""
 _LONGEST_ERROR = 2000
 _AGAIN_S = 1.0
 """Till the database is asked again that did not answer."""
@@ -151,17 +153,22 @@ class PullWorker:
         """Judging one question must not keep others waiting."""
         attempt = work.attempt
         try:
-            cleared = await attempt.clear()
+            if not await attempt.clear():
+                self._drop(attempt.job.attempt_id)
+                return
+            level = attempt.safety_level if self.safety_level is None else self.safety_level
+            frame = self.dialect.work(attempt, self.clock(), level)
         except SQLAlchemyError:
             attempt.lose()  # once its lease has run out it is begun anew
             self._drop(attempt.job.attempt_id)
             raise
-        if not cleared:
+        except Exception as error:  # whatever it is, it is this answer's alone
+            log.exception("an answer met a defect of ours")
             self._drop(attempt.job.attempt_id)
+            await attempt.fail(f"internal error ({type(error).__name__})", again=False)
             return
         work.losing = asyncio.create_task(self._when_lost(attempt))
-        level = attempt.safety_level if self.safety_level is None else self.safety_level
-        await self._send(self.dialect.work(attempt, self.clock(), level))
+        await self._send(frame)
 
     async def _when_lost(self, attempt: Attempt) -> None:
         """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
@@ -258,7 +265,10 @@ class PullWorker:
         now = self.clock()
         self.session.answered(now - work.since, work.tokens, now - (work.first or now))
         usage = {"completion_tokens": work.tokens}
-        await work.attempt.finish(frame.text, usage=usage, used_plugin=frame.used_plugin)
+        reason = _REASONS.get(frame.finish_reason or "")
+        await work.attempt.finish(
+            frame.text, usage=usage, finish_reason=reason, used_plugin=frame.used_plugin
+        )
 
     def _drop(self, request_id: str) -> _Work | None:
         work = self._work.pop(request_id, None)
