@@ -1,4 +1,4 @@
-"""Whatever is asked of the chats' OpenAPI, the answer is no 5xx."""
+"""Whatever is asked of the OpenAPI of chats and of responses, the answer is no 5xx."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from schemathesis import APIOperation, Case
 from schemathesis.checks import not_a_server_error
 
 from running_gateway import running_gateway
+from scripted_worker import Exchange, scripted_worker
 
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 _FOR_THE_ADMIN = ("/admin", "/workers")
 _S = 20.0
+MODEL = "of-a-worker"
+EVENTS = "/chats/{chat_id}/messages/{message_id}/events"
 
 
 class Visitor:
-    """Somebody with a chat of a question and an answer, which ended as nobody took it."""
+    """Somebody with a response, and a chat of a question and an answer, which ended as nobody took it."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         """`token`: what else than their own they ask with."""
@@ -36,6 +39,10 @@ class Visitor:
         body = {"parent_id": said["id"], "model_config_name": "m"}
         answer = self.json("POST", f"/chats/{self.chat}/assistant_message", body)
         self.messages = [said["id"], answer["id"]]
+        items = [{"role": "user", "content": "hello"}]
+        self.conversation = self.json("POST", "/v1/conversations", {"items": items})["id"]
+        asked = {"model": MODEL, "input": items, "conversation": self.conversation, "background": True}
+        self.response = self.json("POST", "/v1/responses", asked)["id"]
         if token is not None:
             self.session.headers["Authorization"] = f"Bearer {token}"
 
@@ -46,7 +53,12 @@ class Visitor:
 
     def own(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Their own chat and messages in place of any."""
-        own = {"chat_id": st.just(self.chat), "message_id": st.sampled_from(self.messages)}
+        own = {
+            "chat_id": st.just(self.chat),
+            "message_id": st.sampled_from(self.messages),
+            "conversation_id": st.just(self.conversation),
+            "response_id": st.just(self.response),
+        }
         return {name: own[name] for name in parameters if name in own}
 
 
@@ -72,9 +84,9 @@ def ask(operation: APIOperation, visitor: Visitor, examples: int) -> None:
     is_no_server_error()
 
 
-def ask_everything(url: str, root_token: str, examples: int) -> set[str]:
-    """The paths that were asked."""
-    schema = schemathesis.openapi.from_url(f"{url}/openapi/chats.json")
+def ask_everything(url: str, of: str, root_token: str, examples: int) -> set[str]:
+    """The paths that were asked. `of`: where the OpenAPI is."""
+    schema = schemathesis.openapi.from_url(url + of)
     asked, visitor = set(), Visitor(url)
     for operation in (result.ok() for result in schema.get_all_operations()):
         if operation.path.startswith(_FOR_THE_ADMIN):
@@ -87,19 +99,33 @@ def ask_everything(url: str, root_token: str, examples: int) -> set[str]:
     return asked
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(100, marks=pytest.mark.slow)])
-async def test_nothing_that_is_asked_of_chats_is_a_server_error(
-    examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def talk(exchange: Exchange) -> None:
+    """An answer of a word."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}
+    await exchange.reply(200, json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize("examples", [2, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("of", "waits_s", "among"),
+    [
+        ("/openapi/chats.json", 0.02, {"/chats", "/v1/chats", "/admin/workers", EVENTS, f"/v1{EVENTS}"}),
+        ("/openapi/responses.json", 60, {"/v1/responses", "/v1/conversations/{conversation_id}/items"}),
+    ],
+    ids=["chats", "responses"],
+)
+async def test_nothing_that_is_asked_is_a_server_error(
+    of: str, waits_s: float, among: set[str], examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every stream ends, since no worker comes within the time that answers wait."""
+    """Every stream ends: responses have a worker; in chats answers wait a moment for one that never comes."""
     monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
     limits = {"messages_per_user": 100_000, "at_once": 1000}
     model = {"name": "m", "model_id": "m", "max_input_length": 8, "max_total_length": 16}
-    chat = {"allow_debug_auth": True, "waits_s": 0.02, "limits": limits, "models": [model]}
-    async with running_gateway(chat=chat) as gateway:
-        status, _ = await gateway.get("/auth/providers")
-        assert status == 200
-        root_token = json.loads((tmp_path / "chat-secrets.json").read_text())["root_token"]
-        asked = await asyncio.to_thread(ask_everything, gateway.url, root_token, examples)
-    events = "/chats/{chat_id}/messages/{message_id}/events"
-    assert {"/chats", "/v1/chats", "/admin/workers", events, f"/v1{events}"} <= asked
+    chat = {"allow_debug_auth": True, "waits_s": waits_s, "limits": limits, "models": [model]}
+    async with scripted_worker(talk, models=[MODEL]) as worker:
+        async with running_gateway(worker.url, chat=chat) as gateway:
+            status, _ = await gateway.get("/auth/providers")
+            assert status == 200
+            root_token = json.loads((tmp_path / "chat-secrets.json").read_text())["root_token"]
+            asked = await asyncio.to_thread(ask_everything, gateway.url, of, root_token, examples)
+    assert among <= asked

@@ -54,62 +54,54 @@ async def test_a_job_is_fetched_and_its_answer_heard(eve: ChatUser) -> None:
     assert words(heard) == "Hi you" and heard[-1]["message"]["state"] == "complete"
 
 
-@pytest.mark.parametrize(
-    ("headers", "refusal", "code"),
-    [
+async def test_who_is_refused_is_let_in_first_and_told_why(eve: ChatUser) -> None:
+    for headers, refusal, code in (
         ({"X-Protocol-Version": "1"}, "wrong_api_key", 4401),
         ({"X-Protocol-Version": "1", "X-API-Key": "no"}, "wrong_api_key", 4401),
         ({"X-API-Key": KEY}, "upgrade_protocol", 4426),
         ({"X-API-Key": KEY, "X-Protocol-Version": "v2"}, "upgrade_protocol", 4426),
         ({"X-API-Key": "no", "X-Protocol-Version": "2"}, "upgrade_protocol", 4426),
-    ],
-)
-async def test_who_is_refused_is_let_in_first_and_told_why(
-    eve: ChatUser, headers: dict[str, str], refusal: str, code: int
-) -> None:
-    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=headers) as socket:
-        assert (await socket.receive_json())["request_type"] == refusal
-        assert await HandDrivenWorker(socket).closed() == code
+    ):
+        url = f"{eve.gateway.url}/workers/work"
+        async with eve.gateway.client.ws_connect(url, headers=headers) as socket:
+            assert (await socket.receive_json())["request_type"] == refusal, headers
+            assert await HandDrivenWorker(socket).closed() == code, headers
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
+async def test_a_worker_that_does_not_say_what_it_serves_is_sent_away(eve: ChatUser) -> None:
+    firsts: list[Any] = [
         {"foo": 1, "hardware_info": "..."},
         {"config": {"model_config": {"model_id": "m"}}},
         worker_info(at_once=0),
         "no JSON",
         [],
-    ],
-)
-async def test_a_worker_that_does_not_say_what_it_serves_is_sent_away(eve: ChatUser, first: Any) -> None:
-    async with eve.gateway.client.ws_connect(f"{eve.gateway.url}/workers/work", headers=HEADERS) as socket:
-        worker = HandDrivenWorker(socket)
-        await worker.send(first)
-        assert await worker.closed() == 1008
+    ]
+    for first in firsts:
+        url = f"{eve.gateway.url}/workers/work"
+        async with eve.gateway.client.ws_connect(url, headers=HEADERS) as socket:
+            worker = HandDrivenWorker(socket)
+            await worker.send(first)
+            assert await worker.closed() == 1008, first
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "garbage",
-        {"response_type": "no such type"},
-        {"request_id": "unknown", "response_type": "token", "text": "x"},
-        {"request_id": "unknown", "response_type": "generated_text", "text": "x"},
-        {"request_id": "unknown", "response_type": "general_error", "error": "x"},
-        {"response_type": "token", "text": 5},
-        {"response_type": "pong", "metrics": "none"},
-        [1],
-    ],
-)
-async def test_a_bad_frame_costs_no_answer(eve: ChatUser, bad: Any) -> None:
-    answer = await eve.asked()
+async def test_bad_frames_cost_no_answer(eve: ChatUser) -> None:
     async with hand_driven_worker(eve.gateway) as worker:
-        request = await worker.work()
-        await worker.send(bad)
-        await worker.say(request, "Hi")
-        await worker.finish(request, "Hi")
-        assert words(await eve.heard(answer)) == "Hi"
+        for bad in (
+            "garbage",
+            {"response_type": "no such type"},
+            {"request_id": "unknown", "response_type": "token", "text": "x"},
+            {"request_id": "unknown", "response_type": "generated_text", "text": "x"},
+            {"request_id": "unknown", "response_type": "general_error", "error": "x"},
+            {"response_type": "token", "text": 5},
+            {"response_type": "pong", "metrics": "none"},
+            [1],
+        ):
+            answer = await eve.asked()
+            request = await worker.work()
+            await worker.send(bad)
+            await worker.say(request, "Hi")
+            await worker.finish(request, "Hi")
+            assert words(await eve.heard(answer)) == "Hi", bad
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 from fastapi import FastAPI, Request, Response
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
+from radixway.chat.outages import is_away
 from radixway.web import ClientGone, HttpError, MethodNotAllowed
+
+log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[ChatError], int, str], ...] = (
     (NotFound, 404, "not_found"),
@@ -27,6 +32,8 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _unknown_path)
     app.add_exception_handler(ClientGone, _gone)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(IntegrityError, _deleted)
+    app.add_exception_handler(SQLAlchemyError, _away)
 
 
 def not_found(what: str, given: str, param: str, *, code: str = "not_found") -> HttpError:
@@ -78,3 +85,17 @@ async def _unknown_path(request: Request, error: Exception) -> Response:
 
 async def _gone(_: Request, error: Exception) -> Response:
     return Response(status_code=499)
+
+
+async def _deleted(_: Request, error: Exception) -> Response:
+    """What was there when it was asked for was deleted before it was written to."""
+    log.warning("a call refers to what is gone: %s", type(error.__cause__ or error).__name__)
+    return response_of(HttpError("Deleted meanwhile", status=409, code="deleted"))
+
+
+async def _away(_: Request, error: Exception) -> Response:
+    """The database cannot be reached; any other error of its is a defect of ours."""
+    if not isinstance(error, SQLAlchemyError) or not is_away(error):
+        raise error
+    message = "The database does not answer"
+    return response_of(HttpError(message, status=503, code="chats_unavailable", retry_after_s=1))
