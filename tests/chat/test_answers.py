@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -173,6 +173,10 @@ async def test_the_words_so_far_are_in_the_database_should_the_process_die(room:
             await asyncio.sleep(0.02)
 
 
+async def _nothing() -> None:
+    """Happens meanwhile."""
+
+
 class WatchedJobs(Jobs):
     """Tells how far a claim is."""
 
@@ -181,6 +185,7 @@ class WatchedJobs(Jobs):
         self.found, self.found_nothing = asyncio.Event(), asyncio.Event()
         self.may_tell = asyncio.Event()
         self.is_away = False
+        self.meanwhile: Callable[[], Awaitable[None]] = _nothing
 
     async def claim(self, *given, **named) -> Job | None:
         job = await super().claim(*given, **named)
@@ -188,6 +193,11 @@ class WatchedJobs(Jobs):
         if job is not None:
             await self.may_tell.wait()
         return job
+
+    async def cancel(self, message_id: str, partial: str | None = None) -> bool:
+        done = await super().cancel(message_id, partial)
+        await self.meanwhile()
+        return done
 
     async def fail(self, *given, **named) -> MessageState | None:
         if self.is_away:
@@ -224,6 +234,19 @@ async def test_a_claim_under_way_when_the_process_stops_is_given_back_before_it_
         leaving.cancel()
         asyncio.get_running_loop().call_later(0.05, jobs.may_tell.set)
     assert await jobs.ready_queues() == ["q"]
+
+
+async def test_words_that_were_heard_while_an_answer_was_being_stopped_stay(room: Room) -> None:
+    jobs = WatchedJobs(room.house.database)
+    jobs.may_tell.set()
+    answers = with_jobs(room, jobs)
+    async with answers.running():
+        answer = await room.asked()
+        attempt = await answers.take(["q"])
+        await attempt.token("A radix")
+        jobs.meanwhile = lambda: attempt.token(" tree")
+        assert await answers.cancel(USER, answer.id)
+        assert (await room.messages.find(USER, answer.id)).content == "A radix tree"
 
 
 async def test_a_job_that_its_writer_died_before_telling_of_is_found(room: Room) -> None:

@@ -110,12 +110,7 @@ class Answers:
     async def announce(self, queue: str, ended: Collection[str] = ()) -> None:
         """There is a new job in a queue, for which the answers `ended` were ended."""
         for message_id in ended:
-            attempt = self._attempt_of(message_id)
-            if attempt is not None:
-                if attempt.text:
-                    await self._jobs.keep({message_id: attempt.text}, MessageState.CANCELLED)
-                attempt.lose()
-            await self._end(message_id, MessageState.CANCELLED)
+            await self._end_cancelled(message_id, None)
         await self._wake.tell(queue)
         await self._wake.tell(CLOCK)
 
@@ -191,10 +186,17 @@ class Answers:
         partial = attempt.text if attempt is not None and attempt.text else None
         if not await self._jobs.cancel(message_id, partial):
             return False
+        await self._end_cancelled(message_id, partial)
+        return True
+
+    async def _end_cancelled(self, message_id: str, noted: str | None) -> None:
+        """`noted`: its words, as they were when that was written; more may have been heard since."""
+        attempt = self._attempt_of(message_id)
         if attempt is not None:
             attempt.lose()
+            if attempt.text and attempt.text != noted:
+                await self._jobs.keep({message_id: attempt.text}, MessageState.CANCELLED)
         await self._end(message_id, MessageState.CANCELLED)
-        return True
 
     async def cancel_chat(self, user_id: str, chat_id: str) -> None:
         """End every answer under way in a chat. Raises NotFound."""
