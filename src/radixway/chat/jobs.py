@@ -26,7 +26,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.messages import end_message
 from radixway.chat.records import Job, MessageState
 from radixway.chat.schema import jobs, messages
-from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY
+from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY, UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Jobs:
             .join(jobs, and_(jobs.c.message_id == own.c.id, jobs.c.state == BLOCKED))
             .join(asked, asked.c.id == own.c.parent_id)
             .join(above, above.c.id == asked.c.parent_id)
-            .where(above.c.state.not_in((MessageState.PENDING, MessageState.IN_PROGRESS)))
+            .where(above.c.state.not_in(UNDER_WAY))
         )
         async with self._database.read() as read:
             found = list((await read.execute(free)).scalars())

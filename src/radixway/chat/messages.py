@@ -19,7 +19,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.rates import Rate
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
-from radixway.chat.statements import UNDER_WAY
+from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way, or it
@@ -146,7 +146,7 @@ class Messages:
         """What a prompter's message became before it was answered; None: that attempt comes too late."""
         said = {"safe_content": content, "safety_label": label, "safety_rots": rots}
         noted = {name: text.replace("\x00", "") for name, text in said.items()} | {"safety_level": level}
-        held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == "leased")
+        held = select(jobs.c.number).where(jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED)
         async with self._database.write() as write:
             if (await write.execute(held.with_for_update())).first() is None:
                 return None
@@ -255,7 +255,7 @@ class Messages:
                 "user_id": user_id,
                 "queue": question.queue,
                 "priority": question.priority,
-                "state": "blocked" if await _under_way(write, parent.parent_id) else "ready",
+                "state": BLOCKED if await _under_way(write, parent.parent_id) else READY,
                 "created_at": now,
                 "available_at": now,
                 "deadline": None if question.waits_s is None else now + question.waits_s,
@@ -288,7 +288,7 @@ class Messages:
             await self._limits.budget.check(write, user_id, self._clock())
         if (
             waiting is not None
-            and await _count(write, jobs.c.queue == queue, jobs.c.state == "ready") >= waiting
+            and await _count(write, jobs.c.queue == queue, jobs.c.state == READY) >= waiting
         ):
             raise Busy("The server is currently busy. Please try again later.")
 

@@ -22,6 +22,7 @@ from radixway.chat.ids import new_id
 from radixway.chat.messages import Messages, Question, own_chat, own_message
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, conversations, jobs, messages, question_items, responses
+from radixway.chat.statements import LEASED
 
 Items = list[dict[str, Any]]
 
@@ -113,7 +114,7 @@ class Responses:
     async def keep_output(self, message_id: str, attempt_id: str, blocks: Items) -> None:
         """What an attempt said, while it is the current one or the answer was cancelled amid it."""
         held = exists().where(
-            jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == "leased"
+            jobs.c.message_id == message_id, jobs.c.attempt_id == attempt_id, jobs.c.state == LEASED
         )
         stopped = exists().where(messages.c.id == message_id, messages.c.state == MessageState.CANCELLED)
         blank = and_(stopped, responses.c.output.is_(None))

@@ -16,8 +16,8 @@ from sqlalchemy.sql.elements import ColumnElement
 from radixway.chat.database import Database
 from radixway.chat.records import Message, MessageState
 from radixway.chat.schema import chats, messages
+from radixway.chat.statements import UNDER_WAY
 
-_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
 _TRIGRAM = 3
 _BEFORE, _AROUND = 40, 160
 """Characters of a snippet: before what was found, and in all."""
@@ -49,7 +49,7 @@ class Search:
             select(messages, chats.c.title)
             .join(chats, chats.c.id == messages.c.chat_id)
             .where(chats.c.user_id == user_id, messages.c.content.is_not(None))
-            .where(messages.c.state.not_in(_UNDER_WAY), *self._containing(words))
+            .where(messages.c.state.not_in(UNDER_WAY), *self._containing(words))
             .order_by(messages.c.id.desc())
             .limit(limit)
         )

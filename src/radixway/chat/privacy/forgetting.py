@@ -14,12 +14,11 @@ from radixway.chat.errors import NotFound
 from radixway.chat.messages import untie
 from radixway.chat.privacy.owners import OWNERS, theirs
 from radixway.chat.privacy.scrubbing import Scrubber
-from radixway.chat.records import OF_TENANTS, MessageState
+from radixway.chat.records import OF_TENANTS
 from radixway.chat.schema import chats, messages, users
+from radixway.chat.statements import UNDER_WAY
 from radixway.chat.webhooks import Event, Outbox
 from radixway.pipeline import CannotErase
-
-_UNDER_WAY = (MessageState.PENDING, MessageState.IN_PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class Forgetting:
         wanted = (
             select(messages.c.id, chats.c.user_id)
             .join(chats)
-            .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(_UNDER_WAY))
+            .where(chats.c.user_id.in_(user_ids), messages.c.state.in_(UNDER_WAY))
         )
         async with self._database.read() as read:
             under_way = (await read.execute(wanted)).all()
