@@ -138,15 +138,15 @@ class Attempt:
         self._buffer, self._opening = self._opening + self._buffer, []
         try:
             await self._flush(wait=True)
-            written = not self._over and await self._write_whole(self._whole(content), fields)
+            message = None if self._over else await self._write_whole(self._whole(content), fields)
         except SQLAlchemyError:
             self.lose()  # its lease runs out
             raise
-        if not written:
+        if message is None:
             self.lose()
             return False
         self._close(waits_again=False)
-        await self._tell_end(None)
+        await self._tell_end(message, events.whole(message))
         return True
 
     async def fail(self, error: str, *, again: bool = True, after_s: float = 0.0) -> None:
@@ -170,7 +170,9 @@ class Attempt:
             await self._tokens.restart(self.job.message_id, self.job.attempts)
         self._close(waits_again=state is MessageState.PENDING)
         if state.is_final:
-            await self._tell_end(error)
+            message = await through_outages(lambda: self._messages.get(self.job.message_id), asyncio.Event())
+            if message is not None:
+                await self._tell_end(message, events.error(error, message))
 
     async def give_up(self, error: str) -> None:
         """Whoever did the work goes away."""
@@ -195,21 +197,21 @@ class Attempt:
         self._flushes.add(task)
         task.add_done_callback(self._flushes.discard)
 
-    async def _write_whole(self, content: str, fields: dict[str, Any]) -> bool:
-        """False: too late. Where an end was written as the connection broke, the next try finds it."""
+    async def _write_whole(self, content: str, fields: dict[str, Any]) -> Message | None:
+        """None: too late. Where an end was written as the connection broke, the next try finds it."""
         tries = 0
 
-        async def finish() -> bool:
+        async def finish() -> Message | None:
             nonlocal tries
             tries += 1
             return await self._jobs.finish(self.job.attempt_id, content, **fields)
 
-        if await through_outages(finish, self.lost):
-            return True
-        if tries == 1:
-            return False
-        message = await self._messages.get(self.job.message_id)
-        return message is not None and (message.state, message.content) == (MessageState.COMPLETE, content)
+        message = await through_outages(finish, self.lost)
+        if message is not None or tries == 1:
+            return message
+        found = await self._messages.get(self.job.message_id)
+        written = found is not None and (found.state, found.content) == (MessageState.COMPLETE, content)
+        return found if written else None
 
     async def _flush(self, *, wait: bool = False) -> None:
         """`wait`: for a database that is away; otherwise first words are said when it is back."""
@@ -251,9 +253,6 @@ class Attempt:
             self._flush_soon.cancel()
         self._let_go(self, waits_again)
 
-    async def _tell_end(self, error: str | None) -> None:
-        message = await through_outages(lambda: self._messages.get(self.job.message_id), asyncio.Event())
-        if message is not None:
-            event = events.whole(message) if error is None else events.error(error, message)
-            await self._tokens.end(message.id, event, self.job.attempts)
-            await self._ended(message.id)
+    async def _tell_end(self, message: Message, event: bytes) -> None:
+        await self._tokens.end(message.id, event, self.job.attempts)
+        await self._ended(message.id)

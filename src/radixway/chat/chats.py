@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import delete, select, update
 
+from radixway.chat import statements
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.ids import new_id
@@ -42,7 +43,7 @@ class Chats:
         now = self._clock()
         row = {"id": new_id(), "user_id": user_id, "created_at": now, "modified_at": now}
         async with self._database.write() as write:
-            made = await write.execute(chats.insert().values(**row).returning(*chats.c))
+            made = await write.execute(statements.INSERT_CHAT, row)
             chat = Chat(**made.one()._mapping)
             await self._outbox.put(write, user_id, Event("chat.created", chat.id))
             return chat

@@ -71,6 +71,12 @@ class Database:
         for call in after:
             call()
 
+    @asynccontextmanager
+    async def write_one(self) -> AsyncIterator[AsyncConnection]:
+        """For one statement, a transaction by itself: PostgreSQL is told no begin and no end of it."""
+        async with self.write() if self.is_sqlite else self.read() as connection:
+            yield connection
+
     def after(self, connection: AsyncConnection, call: Callable[[], None]) -> None:
         """Make a call when the transaction on this connection is written; none if it is not."""
         self._after.setdefault(connection, []).append(call)

@@ -7,16 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from radixway.chat.records import MessageState
-from radixway.chat.schema import messages
-
-_COLUMNS = (
-    *("id", "chat_id", "parent_id", "state", "model", "usage", "finish_reason", "error"),
-    *("worker_id", "created_at", "first_token_at", "work_end_at"),
-)
+from radixway.chat.records import Message, MessageState
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +32,12 @@ class EndedAnswer:
     characters: int
     """Of its words."""
 
+    @classmethod
+    def of(cls, message: Message) -> EndedAnswer:
+        """Of an answer that has ended."""
+        fields = {name: getattr(message, name) for name in cls.__slots__ if name != "characters"}
+        return cls(**fields, characters=len(message.content or ""))
+
 
 Told = Callable[[AsyncConnection, EndedAnswer], Awaitable[None]]
 
@@ -46,20 +45,12 @@ Told = Callable[[AsyncConnection, EndedAnswer], Awaitable[None]]
 class Ends:
     """Those who are told."""
 
-    COLUMNS = (
-        *(messages.c[name] for name in _COLUMNS),
-        func.coalesce(func.length(messages.c.content), 0).label("characters"),
-    )
-    """For `RETURNING` of the statement that ends an answer."""
-
     def __init__(self) -> None:
         self.told: list[Told] = []
 
-    async def tell(self, write: AsyncConnection, row: Row[Any]) -> None:
-        """An answer ends with this transaction. `row`: `COLUMNS`."""
-        if not self.told:
-            return
-        fields = dict(row._mapping)
-        ended = EndedAnswer(**fields | {"state": MessageState(fields["state"])})
-        for told in self.told:
-            await told(write, ended)
+    async def tell(self, write: AsyncConnection, message: Message) -> None:
+        """An answer ends with this transaction."""
+        if self.told:
+            ended = EndedAnswer.of(message)
+            for told in self.told:
+                await told(write, ended)

@@ -24,7 +24,7 @@ from radixway.chat.database import Database
 from radixway.chat.ends import Ends
 from radixway.chat.ids import new_id
 from radixway.chat.messages import end_message
-from radixway.chat.records import Job, MessageState
+from radixway.chat.records import Job, Message, MessageState
 from radixway.chat.schema import jobs, messages
 from radixway.chat.statements import BLOCKED, DEAD, LEASED, READY, UNDER_WAY
 
@@ -136,29 +136,24 @@ class Jobs:
             .values(lease_until=self._clock() + self.lease_s)
             .returning(jobs.c.attempt_id)
         )
-        async with self._database.write() as write:
+        async with self._database.write_one() as write:
             return {attempt for (attempt,) in await write.execute(held)}
 
     async def begin(self, attempt: str) -> bool:
         """Its first words have come: from now on it is not begun anew by itself. False: too late."""
-        async with self._database.write() as write:
-            message_id = await self._held(write, attempt)
-            if message_id is None:
-                return False
-            first = {"message": message_id, "first_token_at": self._clock()}
-            await write.execute(statements.FIRST_TOKEN, first)
-            return True
+        async with self._database.write_one() as write:
+            first = {"attempt": attempt, "now": self._clock()}
+            return (await write.execute(statements.FIRST_TOKEN, first)).first() is not None
 
-    async def finish(self, attempt: str, content: str, **fields: Any) -> bool:
-        """The answer is whole. `fields`: further columns of the message. False: too late."""
+    async def finish(self, attempt: str, content: str, **fields: Any) -> Message | None:
+        """The answer is whole. `fields`: further columns of the message. None: too late."""
         async with self._database.write() as write:
-            message_id = await self._held(write, attempt)
+            deleted = await write.execute(statements.DELETE_HELD, {"attempt": attempt})
+            message_id = deleted.scalar_one_or_none()
             if message_id is None:
-                return False
+                return None
             whole = {"state": MessageState.COMPLETE, "content": content, "work_end_at": self._clock()}
-            await self._end(write, message_id, whole | fields)
-            await write.execute(statements.DELETE_JOB, {"message": message_id})
-            return True
+            return await self._end(write, message_id, whole | fields)
 
     async def fail(
         self,
@@ -370,13 +365,11 @@ class Jobs:
             .values(state=DEAD, attempt_id=None, lease_owner=None, lease_until=None, last_error=error)
         )
 
-    async def _end(self, write: AsyncConnection, message_id: str, values: dict[str, Any]) -> None:
-        row = (await write.execute(_ENDED, {"message": message_id} | values)).first()
-        if row is not None:
-            await self._ends.tell(write, row)
-
-
-_ENDED = statements.CHANGE_MESSAGE.returning(*Ends.COLUMNS)
+    async def _end(self, write: AsyncConnection, message_id: str, values: dict[str, Any]) -> Message:
+        changed = await write.execute(statements.END_MESSAGE, {"message": message_id} | values)
+        message = Message.of(changed.one())
+        await self._ends.tell(write, message)
+        return message
 
 
 def _overdue(now: float) -> Any:

@@ -309,13 +309,12 @@ class Messages:
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
         """Whether what a user says may stand there. Raises Refused, in the published words."""
-        of_chat = messages.c.chat_id == chat_id
         if parent_id is None:
-            if (await write.execute(select(messages.c.id).where(of_chat).limit(1))).first() is not None:
+            if (await write.execute(statements.FIRST_IN, {"chat": chat_id})).first() is not None:
                 raise Refused("Trying to add first message to non-empty chat")
             return
-        asked = select(messages.c.role, messages.c.state).where(of_chat, messages.c.id == parent_id)
-        parent = (await write.execute(asked)).first()
+        asked = {"chat": chat_id, "message": parent_id}
+        parent = (await write.execute(statements.PARENT_IN, asked)).first()
         if parent is None:
             raise Refused("Parent message not found")
         if parent.role != Role.ASSISTANT:
@@ -366,11 +365,11 @@ async def end_message(
         update(messages)
         .where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
         .values(**values)
-        .returning(*Ends.COLUMNS)
+        .returning(*messages.c)
     )
     row = ended.first()
     if row is not None and ends is not None:
-        await ends.tell(write, row)
+        await ends.tell(write, Message.of(row))
     return row is not None
 
 
@@ -412,8 +411,9 @@ async def _count(connection: AsyncConnection, *conditions: Any) -> int:
 
 
 async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:
-    wanted = select(messages.c.id).where(messages.c.id == message_id, messages.c.state.in_(UNDER_WAY))
-    return message_id is not None and (await connection.execute(wanted)).first() is not None
+    if message_id is None:
+        return False
+    return (await connection.execute(statements.IS_UNDER_WAY, {"message": message_id})).first() is not None
 
 
 def _title(content: str) -> str:

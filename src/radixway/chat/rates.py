@@ -7,8 +7,9 @@ by `per_s / times`, and may not move it further than `per_s` from now. Right in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import case, select
+from sqlalchemy import Double, bindparam, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +18,24 @@ from radixway.chat.schema import rates
 
 _TOLERANCE_S = 1e-6
 """Of sums of floats."""
+
+
+def _spend(insert: Any) -> Any:
+    now: Any = bindparam("now", type_=Double)
+    whole_at = case((rates.c.whole_at > now, rates.c.whole_at), else_=now) + bindparam("step_s", type_=Double)
+    return (
+        insert(rates)
+        .values(user_id=bindparam("user_id"), whole_at=bindparam("whole_at"))
+        .on_conflict_do_update(
+            index_elements=[rates.c.user_id],
+            set_={"whole_at": whole_at},
+            where=whole_at <= bindparam("latest", type_=Double),
+        )
+        .returning(rates.c.whole_at)
+    )
+
+
+_SPEND = {"sqlite": _spend(sqlite.insert), "postgresql": _spend(postgresql.insert)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +48,14 @@ class Rate:
     async def spend(self, write: AsyncConnection, user_id: str, now: float) -> None:
         """Count one. Raises TooMany, which says when the next one may come."""
         step_s = self.per_s / self.times
-        insert = sqlite.insert if write.dialect.name == "sqlite" else postgresql.insert
-        whole_at = case((rates.c.whole_at > now, rates.c.whole_at), else_=now) + step_s
-        counted = (
-            insert(rates)
-            .values(user_id=user_id, whole_at=now + step_s)
-            .on_conflict_do_update(
-                index_elements=[rates.c.user_id],
-                set_={"whole_at": whole_at},
-                where=whole_at <= now + self.per_s + _TOLERANCE_S,
-            )
-            .returning(rates.c.whole_at)
-        )
-        if (await write.execute(counted)).first() is None:
+        spent = {
+            "user_id": user_id,
+            "whole_at": now + step_s,
+            "now": now,
+            "step_s": step_s,
+            "latest": now + self.per_s + _TOLERANCE_S,
+        }
+        if (await write.execute(_SPEND[write.dialect.name], spent)).first() is None:
             asked = select(rates.c.whole_at).where(rates.c.user_id == user_id)
             until = (await write.execute(asked)).scalar_one() + step_s - self.per_s
             raise TooMany(f"{self.times} answers in {self.per_s:g} s", retry_after_s=until - now)

@@ -56,30 +56,42 @@ def _claim() -> Any:
 USER = select(users).where(users.c.id == bindparam("user"))
 OWN_CHAT = select(chats).where(chats.c.id == bindparam("chat"), chats.c.user_id == bindparam("user"))
 OWN_CHAT_LOCKED = OWN_CHAT.with_for_update()
+INSERT_CHAT = chats.insert().returning(*chats.c)
 CHANGE_CHAT = update(chats).where(chats.c.id == bindparam("chat"))
 
 MESSAGE = select(messages).where(messages.c.id == bindparam("message"))
 OWN_MESSAGE = MESSAGE.join(chats).where(chats.c.user_id == bindparam("user"))
+IN_CHAT = select(messages.c.id).where(messages.c.chat_id == bindparam("chat"))
+FIRST_IN = IN_CHAT.limit(1)
+PARENT_IN = select(messages.c.role, messages.c.state).where(
+    messages.c.chat_id == bindparam("chat"), messages.c.id == bindparam("message")
+)
 THREAD = _thread()
 """A `message` and all above it, the first of its chat first."""
-UNDER_WAY_IN = select(messages.c.id).where(
-    messages.c.chat_id == bindparam("chat"), messages.c.state.in_(UNDER_WAY)
+UNDER_WAY_IN = IN_CHAT.where(messages.c.state.in_(UNDER_WAY))
+IS_UNDER_WAY = select(messages.c.id).where(
+    messages.c.id == bindparam("message"), messages.c.state.in_(UNDER_WAY)
 )
 INSERT_MESSAGE = messages.insert().returning(*messages.c)
 CHANGE_MESSAGE = update(messages).where(messages.c.id == bindparam("message"))
 BEGIN_MESSAGE = CHANGE_MESSAGE.returning(messages.c.chat_id)
-FIRST_TOKEN = CHANGE_MESSAGE.where(messages.c.first_token_at.is_(None))
+END_MESSAGE = CHANGE_MESSAGE.returning(*messages.c)
 
 INSERT_JOB = jobs.insert()
 CLAIM = _claim()
 """The first job of `queues` that may begin `now`; with the columns of its lease."""
-HELD = (
-    select(jobs.c.message_id)
-    .where(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
-    .with_for_update()
-)
+_IS_HELD = and_(jobs.c.attempt_id == bindparam("attempt"), jobs.c.state == LEASED)
+HELD = select(jobs.c.message_id).where(_IS_HELD).with_for_update()
 """The message of a current `attempt`, which nobody else changes before the transaction ends."""
-DELETE_JOB = jobs.delete().where(jobs.c.message_id == bindparam("message"))
+FIRST_TOKEN = (
+    update(messages)
+    .where(messages.c.id == HELD.scalar_subquery())
+    .values(first_token_at=func.coalesce(messages.c.first_token_at, bindparam("now")))
+    .returning(messages.c.id)
+)
+"""Of a current `attempt`."""
+DELETE_HELD = jobs.delete().where(_IS_HELD).returning(jobs.c.message_id)
+"""Of a current `attempt`; its message is nobody else's to change before the transaction ends."""
 QUEUE_OF = select(jobs.c.queue).where(jobs.c.message_id == bindparam("message"))
 ALIVE_OF = (
     select(func.count())

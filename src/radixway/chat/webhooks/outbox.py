@@ -6,11 +6,11 @@ one chat only the first that waits is due, so that events of a chat arrive in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
@@ -20,6 +20,17 @@ from radixway.chat.schema import chats, deliveries, webhooks
 from radixway.chat.webhooks.events import Event, ended
 
 WAITING, GIVEN_UP = "waiting", "given_up"
+
+
+_OF_USER = select(webhooks.c.user_id, webhooks.c.id, webhooks.c.events).where(
+    webhooks.c.user_id == bindparam("user"), webhooks.c.enabled
+)
+_OF_CHAT = (
+    select(chats.c.user_id, webhooks.c.id, webhooks.c.events)
+    .join_from(chats, webhooks, and_(webhooks.c.user_id == chats.c.user_id, webhooks.c.enabled), isouter=True)
+    .where(chats.c.id == bindparam("chat"))
+)
+"""A chat's user, with each of their webhooks, or once without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +86,8 @@ class Outbox:
 
     async def put(self, write: AsyncConnection, user_id: str, event: Event) -> None:
         """Tell whoever wants to know of it, if this transaction comes to be."""
-        asked = select(webhooks.c.id, webhooks.c.events).where(
-            webhooks.c.user_id == user_id, webhooks.c.enabled
-        )
-        found = await write.execute(asked)
-        targets = [webhook_id for webhook_id, events in found if not events or event.type in events]
-        targets += [
-            each.target for each in self.fixed.values() if not each.events or event.type in each.events
-        ]
-        await self.put_for(write, user_id, event, targets)
+        hooks = (await write.execute(_OF_USER, {"user": user_id})).all()
+        await self.put_for(write, user_id, event, self._targets(hooks, event.type))
 
     async def put_for(
         self, write: AsyncConnection, user_id: str, event: Event, targets: Collection[str]
@@ -107,10 +111,16 @@ class Outbox:
 
     async def answer_ended(self, write: AsyncConnection, answer: EndedAnswer) -> None:
         """One of those who are told of every end."""
-        asked = select(chats.c.user_id).where(chats.c.id == answer.chat_id)
-        user_id: str | None = (await write.execute(asked)).scalar_one_or_none()
-        if user_id is not None:
-            await self.put(write, user_id, ended(answer))
+        hooks = (await write.execute(_OF_CHAT, {"chat": answer.chat_id})).all()
+        if hooks:
+            event = ended(answer)
+            await self.put_for(write, hooks[0].user_id, event, self._targets(hooks, event.type))
+
+    def _targets(self, hooks: Iterable[Row[Any, Any, Any]], type: str) -> list[str]:
+        """Who wants to know of such an event. `hooks`: as `_OF_CHAT` gives them."""
+        wants = [(hook.id, hook.events) for hook in hooks if hook.id is not None]
+        wants += [(each.target, each.events) for each in self.fixed.values()]
+        return [target for target, events in wants if not events or type in events]
 
     async def claim(self, most: int, *, but: Collection[str] = ()) -> list[Delivery]:
         """Take what is due, oldest first, and nothing for the targets `but`."""

@@ -51,7 +51,6 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.post("")
     async def create(user: User, body: Annotated[Any, fastapi.Body()]) -> dict[str, Any]:
         """A new chat. The body says nothing: `{}` or `""`."""
-        await room.accounts.find(user)
         return chat_list_read(await room.chats.create(user))
 
     @router.put("/hide_all")

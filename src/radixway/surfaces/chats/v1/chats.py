@@ -49,7 +49,6 @@ def chat_routes(room: ChatRoom, who: Who) -> APIRouter:
     @router.post("", status_code=201)
     async def create(user: User, body: ChatFields) -> Chat:
         """A new chat."""
-        await room.accounts.find(user)
         chat = await room.chats.create(user)
         return await changed(user, chat.id, body.given())
 
