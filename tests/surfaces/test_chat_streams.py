@@ -53,7 +53,7 @@ def lines(*told: tuple[int, bytes]) -> bytes:
 async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: ChatRoom) -> None:
     log, client = MemoryLog(), Client()
     words = [events.token(f"w{number}") for number in range(40)]
-    await log.append("a", 1, words)
+    log.append("a", 1, words)
     await log.end("a", b'"the end"', 1)
     async with asyncio.timeout(10):
         await client.take(EventStream(room, ANSWER, log.listen("a")))
@@ -65,7 +65,7 @@ async def test_what_is_there_is_one_write_and_the_stream_ends_with_it(room: Chat
 
 async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatRoom) -> None:
     log, client = MemoryLog(), Client()
-    await log.append("a", 1, [events.token("w")])
+    log.append("a", 1, [events.token("w")])
     taking = asyncio.create_task(client.take(EventStream(room, ANSWER, log.listen("a"))))
     async with asyncio.timeout(10):
         assert (await client.sent.get())["type"] == "http.response.start"
@@ -82,7 +82,7 @@ async def test_silence_has_signs_of_life_and_then_the_words_go_on(room: ChatRoom
     async with asyncio.timeout(10):
         await client.sent.get()
         assert [(await client.sent.get())["body"] for _ in range(2)] == [b": ping\r\n\r\n"] * 2
-        await log.append("a", 1, [events.token("w")])
+        log.append("a", 1, [events.token("w")])
         await log.end("a", b'"the end"', 1)
         await taking
     told = b"".join(client.sent.get_nowait()["body"] for _ in range(client.sent.qsize()))

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from radixway.chat import events
 from radixway.chat.attempt import Attempt
 from radixway.chat.background import beside
+from radixway.chat.beat import Beat
 from radixway.chat.ids import new_id
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question, WhileBusy
@@ -29,6 +30,8 @@ CLOCK = "clock"
 """The topic of `Wake` for times that may have changed."""
 _ANSWER = "answer:"
 """Begins the topic for an answer that was ended, or given to another: with its message's id."""
+_BEAT_S = 0.015
+"""What all answers say in that time is told at once."""
 _ON_ITS_WAY_S = 5.0
 """What was said before the end of an answer may be on its way from another process for as long."""
 _AGAIN_S = 0.5
@@ -75,6 +78,7 @@ class Answers:
         self._screen = screen
         self._owner = new_id()
         self._bells = Bells()
+        self._beat = Beat(_BEAT_S)
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
         self._patient_until = 0.0
@@ -174,7 +178,15 @@ class Answers:
             "the gateway's own workers" if worker_id is None else f"worker {worker_id}",
         )
         attempt = Attempt(
-            job, thread, self.messages, self._jobs, self._tokens, self._let_go, self._tell_ended, self._screen
+            job,
+            thread,
+            self.messages,
+            self._jobs,
+            self._tokens,
+            self._beat,
+            self._let_go,
+            self._tell_ended,
+            self._screen,
         )
         self._held[job.attempt_id] = attempt  # who watches the clock looks at least once in a lease's time
         return attempt

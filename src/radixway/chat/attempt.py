@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from radixway.chat import events
+from radixway.chat.beat import Beat
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
 from radixway.chat.outages import is_away, through_outages
@@ -18,8 +19,7 @@ from radixway.chat.safety.threads import as_shown, without_withheld
 from radixway.chat.tokens import TokenLog
 
 _BATCH = 16
-"""Tokens that are written at once, or those of …"""
-_BATCH_S = 0.015
+"""Tokens that are written at once, without waiting for the next beat."""
 _AGAIN_S = 0.25
 """Till first words are tried again that a database which was away could not be told of."""
 
@@ -34,13 +34,14 @@ class Attempt:
         messages: Messages,
         jobs: Jobs,
         tokens: TokenLog,
+        beat: Beat,
         let_go: Callable[[Attempt, bool], None],
         ended: Callable[[str], Awaitable[None]],
         screen: Screen | None = None,
     ) -> None:
-        """`thread`: from the first message of the chat to the answer itself. `let_go`: told once, when it is
-        over, with whether the job waits again. `ended`: told of the message whose last word was said.
-        `screen`: has questions judged."""
+        """`thread`: from the first message of the chat to the answer itself. `beat`: when words are written
+        that are few. `let_go`: told once, when it is over, with whether the job waits again. `ended`: told of
+        the message whose last word was said. `screen`: has questions judged."""
         self.job = job
         self.thread = without_withheld(thread)
         self.lost = asyncio.Event()
@@ -54,6 +55,7 @@ class Attempt:
         self._messages = messages
         self._jobs = jobs
         self._tokens = tokens
+        self._beat = beat
         self._let_go = let_go
         self._screen = screen
         self._is_made_safe = False
@@ -64,7 +66,7 @@ class Attempt:
         self._buffer: list[bytes] = []
         self._opening: list[bytes] = []
         """What is told with the first words: listeners who heard it alone would be told of a restart."""
-        self._flush_soon: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._writing = asyncio.Lock()
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -186,13 +188,16 @@ class Attempt:
 
     async def _say(self, event: bytes) -> None:
         self._buffer.append(event)
-        if len(self._buffer) >= _BATCH if self._begun else self._flush_soon is None:
-            await self._flush()
-        elif self._flush_soon is None:
-            self._flush_soon = asyncio.get_running_loop().call_later(_BATCH_S, self._flush_later)
+        if not self._begun:
+            if self._again is None:
+                await self._flush()
+        elif len(self._buffer) >= _BATCH:
+            self._write()
+        else:
+            self._beat.at_next(self._write)
 
-    def _flush_later(self) -> None:
-        self._flush_soon = None
+    def _flush_again(self) -> None:
+        self._again = None
         task = asyncio.ensure_future(self._flush())
         self._flushes.add(task)
         task.add_done_callback(self._flushes.discard)
@@ -220,8 +225,13 @@ class Attempt:
                 return
             if not self._begun and not await self._begin(wait=wait):
                 return
+            self._write()
+
+    def _write(self) -> None:
+        """What is there, once it has begun."""
+        if self._buffer and not self._over:
             batch, self._opening, self._buffer = self._opening + self._buffer, [], []
-            await self._tokens.append(self.job.message_id, self.job.attempts, batch)
+            self._tokens.append(self.job.message_id, self.job.attempts, batch)
 
     async def _begin(self, *, wait: bool) -> bool:
         """Whether the first words may be said now."""
@@ -233,8 +243,8 @@ class Attempt:
         except SQLAlchemyError as error:
             if wait or not is_away(error):
                 raise
-            if self._flush_soon is None:
-                self._flush_soon = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush_later)
+            if self._again is None:
+                self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush_again)
             return False
         if begun:
             self._begun = True
@@ -249,8 +259,8 @@ class Attempt:
         self._over = True
         if waits_again or not ours:
             self._tokens.leave(self.job.message_id)
-        if self._flush_soon is not None:
-            self._flush_soon.cancel()
+        if self._again is not None:
+            self._again.cancel()
         self._let_go(self, waits_again)
 
     async def _tell_end(self, message: Message, event: bytes) -> None:

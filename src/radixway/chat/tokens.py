@@ -64,7 +64,7 @@ class TokenLog(Protocol):
     kept_s: float
     """How long a log can be heard after its end."""
 
-    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+    def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
         """Add to what an attempt says (1: the first one); once a later one has begun, it is dropped."""
         ...
 
@@ -170,7 +170,7 @@ class MemoryLog:
     def __len__(self) -> int:
         return len(self._logs)
 
-    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+    def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
         """See `TokenLog`."""
         self._open(message_id).add(base_of(attempt), events)
 

@@ -83,9 +83,9 @@ async def test_every_listener_hears_everything_whenever_it_comes(any_logs: Logs,
     log = await any_logs.one()
     early = asyncio.create_task(heard(log, message))
     await asyncio.sleep(0)
-    await log.append(message, 1, [b"a", b"b"])
+    log.append(message, 1, [b"a", b"b"])
     amid = asyncio.create_task(heard(log, message, after=1))
-    await log.append(message, 1, [b"c"])
+    log.append(message, 1, [b"c"])
     await log.end(message, b"end", 1)
     assert await early == await heard(log, message) == said(b"a", b"b", b"c", b"end")
     assert await amid == said(b"b", b"c", b"end", begin=2)
@@ -94,12 +94,12 @@ async def test_every_listener_hears_everything_whenever_it_comes(any_logs: Logs,
 
 async def test_whoever_heard_void_words_is_told_and_nobody_else(any_logs: Logs, message: str) -> None:
     log = await any_logs.one()
-    await log.append(message, 1, [b"a"])
+    log.append(message, 1, [b"a"])
     first, rest = await begun(log, message)
     assert first == (1, b"a")
     await log.restart(message, 1)
-    await log.append(message, 1, [b"from the dead"])
-    await log.append(message, 2, [b"b"])
+    log.append(message, 1, [b"from the dead"])
+    log.append(message, 2, [b"b"])
     await log.end(message, b"end", 2)
     again = said(b"b", b"end", begin=ATTEMPT + 1)
     assert await rest == [RESTART, *again]
@@ -111,7 +111,7 @@ async def test_a_process_that_knows_nothing_of_what_was_said_tells_it_from_posit
     any_logs: Logs, message: str
 ) -> None:
     log = await any_logs.one()
-    await log.append(message, 2, [b"b"])  # the first attempt was a dead process's
+    log.append(message, 2, [b"b"])  # the first attempt was a dead process's
     again = said(b"b", begin=ATTEMPT + 1)
     await log.end(message, b"ended by the clock")
     last = (LAST, b"ended by the clock")
@@ -130,11 +130,11 @@ async def test_listeners_of_another_process_hear_the_same(logs: Logs, message: s
     speaker, other = await logs.one(), await logs.one()
     early = asyncio.create_task(heard(other, message))
     await asyncio.sleep(0)
-    await speaker.append(message, 1, [b"a"])
+    speaker.append(message, 1, [b"a"])
     first, amid = await begun(other, message)
     assert first == (1, b"a")
-    await speaker.append(message, 1, [b"b", b"c"])
-    await speaker.append(message, 1, [b"d"])
+    speaker.append(message, 1, [b"b", b"c"])
+    speaker.append(message, 1, [b"d"])
     await speaker.end(message, b"end", 1)
     whole = said(b"a", b"b", b"c", b"d", b"end")
     assert await early == whole and [first, *await amid] == whole
@@ -146,15 +146,15 @@ async def test_an_answer_that_moves_from_process_to_process_stays_one_stream(
     logs: Logs, message: str
 ) -> None:
     one, two, three = [await logs.one() for _ in range(3)]
-    await one.append(message, 1, [b"a", b"b"])
+    one.append(message, 1, [b"a", b"b"])
     for log in (one, two, three):
         first, _ = await begun(log, message)
         assert first == (1, b"a")
     listening = [await begun(log, message, after=1) for log in (one, two, three)]
     await three.restart(message, 1)  # by whoever noticed that its lease had run out
-    await two.append(message, 2, [b"c"])
+    two.append(message, 2, [b"c"])
     assert (await begun(three, message))[0] == (ATTEMPT + 1, b"c")
-    await one.append(message, 1, [b"too late"])
+    one.append(message, 1, [b"too late"])
     one.leave(message)
     await two.end(message, b"end", 2)
     for log, (first, rest) in zip((one, two, three), listening, strict=True):
@@ -176,9 +176,9 @@ async def test_an_end_that_another_process_says_comes_after_all_that_was_said(
 
 
 async def begun_of(speaker: TokenLog, other: TokenLog, message: str, words: list[bytes]):
-    await speaker.append(message, 1, words[:1])
+    speaker.append(message, 1, words[:1])
     listening = await begun(other, message)
-    await speaker.append(message, 1, words[1:])
+    speaker.append(message, 1, words[1:])
     entry = await anext(other.listen(message, len(words) - 1))
     assert entry.event == words[-1]
     return listening
@@ -186,7 +186,7 @@ async def begun_of(speaker: TokenLog, other: TokenLog, message: str, words: list
 
 async def test_who_listens_to_what_is_forgotten_hears_no_more(any_logs: Logs, message: str) -> None:
     log = await any_logs.one()
-    await log.append(message, 1, [b"a"])
+    log.append(message, 1, [b"a"])
     first, rest = await begun(log, message)
     await log.forget([message, "unknown"])
     assert (first, await rest) == ((1, b"a"), []) and len(log) == 0
@@ -194,7 +194,7 @@ async def test_who_listens_to_what_is_forgotten_hears_no_more(any_logs: Logs, me
 
 async def test_nothing_is_left_once_it_was_kept_long_enough(logs: Logs, valkey: str, message: str) -> None:
     speaker, other = await logs.one(kept_s=0.2), await logs.one(kept_s=0.2)
-    await speaker.append(message, 1, [b"a"])
+    speaker.append(message, 1, [b"a"])
     await speaker.end(message, b"end", 1)
     assert len(await heard(other, message)) == 2
     async with asyncio.timeout(10):
@@ -238,14 +238,14 @@ async def test_a_server_that_is_killed_stops_nobody_here_and_lacks_nothing_when_
     async with AsyncExitStack() as stack:
         logs = Logs(stack, outage.server.connection_url)
         speaker, other = await logs.one(), await logs.one()
-        await speaker.append(message, 1, [b"a", b"b"])
+        speaker.append(message, 1, [b"a", b"b"])
         here, there = [await begun(log, message) for log in (speaker, other)]
         outage.kill()
-        await speaker.append(message, 1, [b"c"])
+        speaker.append(message, 1, [b"c"])
         entry = await anext(speaker.listen(message, after=2))
         assert (entry.position, entry.event) == (3, b"c")
         outage.start()
-        await speaker.append(message, 1, [b"d"])
+        speaker.append(message, 1, [b"d"])
         await speaker.end(message, b"end", 1)
         whole = said(b"a", b"b", b"c", b"d", b"end")
         for first, rest in (here, there):
@@ -255,11 +255,11 @@ async def test_a_server_that_is_killed_stops_nobody_here_and_lacks_nothing_when_
 
 async def test_a_stream_that_was_evicted_is_written_anew(logs: Logs, valkey: str, message: str) -> None:
     speaker, other = await logs.one(), await logs.one()
-    await speaker.append(message, 1, [b"a", b"b"])
+    speaker.append(message, 1, [b"a", b"b"])
     first, rest = await begun(other, message)
     async with Redis.from_url(valkey) as redis:
         await redis.delete(f"radixway:answer:{message}")
-    await speaker.append(message, 1, [b"c"])
+    speaker.append(message, 1, [b"c"])
     await speaker.end(message, b"end", 1)
     whole = said(b"a", b"b", b"c", b"end")
     assert [first, *await rest] == whole

@@ -91,9 +91,9 @@ class ValkeyLog(MemoryLog):
             await self._redis.aclose()
             await self._reading.aclose()
 
-    async def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
+    def append(self, message_id: str, attempt: int, events: Sequence[bytes]) -> None:
         """See `TokenLog`."""
-        await super().append(message_id, attempt, events)
+        super().append(message_id, attempt, events)
         self._take(message_id, attempt)
         self._soon(message_id)
 
