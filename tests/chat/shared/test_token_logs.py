@@ -264,3 +264,17 @@ async def test_a_stream_that_was_evicted_is_written_anew(logs: Logs, valkey: str
     whole = said(b"a", b"b", b"c", b"end")
     assert [first, *await rest] == whole
     assert await heard(await logs.one(), message) == whole
+
+
+async def test_a_log_that_is_forgotten_before_its_end_was_sent_leaves_no_stream_behind(
+    logs: Logs, message: str
+) -> None:
+    assert logs.valkey is not None
+    speaker, other = await logs.one(kept_s=0.0), await logs.one()
+    speaker.append(message, 1, [b"a"])
+    async with asyncio.timeout(10):
+        while not await other.knows(message):
+            pass
+        await speaker.end(message, b"end", 1)  # too soon after the words to travel at once
+        while await other.knows(message):
+            pass

@@ -154,6 +154,9 @@ class ValkeyLog(MemoryLog):
             self._logs.pop(message_id, None)
 
     def _forget(self, message_id: str) -> None:
+        if message_id in self._unsent and self._kept.problem is None:  # its end is still to be sent
+            asyncio.get_running_loop().call_later(_PACE_S, self._forget, message_id)
+            return
         super()._forget(message_id)
         self._own.pop(message_id, None)
 
