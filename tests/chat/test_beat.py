@@ -1,0 +1,42 @@
+"""The beat: what is asked for until then is done once, all at one time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from radixway.chat.beat import Beat
+
+
+async def test_calls_are_made_once_and_all_in_one_turn_of_the_loop() -> None:
+    beat, done = Beat(0.0), asyncio.Event()
+    made: list[str] = []
+
+    def first() -> None:
+        made.append("first")
+        asyncio.get_running_loop().call_soon(made.append, "the next turn")
+
+    def second() -> None:
+        made.append("second")
+        done.set()
+
+    for call in (first, second, first):
+        beat.at_next(call)
+    assert not made
+    await done.wait()
+    assert made[:3] == ["first", "second", "the next turn"]
+
+
+async def test_who_asks_during_a_beat_is_called_at_the_next_one() -> None:
+    beat, done = Beat(0.0), asyncio.Event()
+    made: list[int] = []
+
+    def again() -> None:
+        made.append(len(made))
+        if len(made) < 3:
+            beat.at_next(again)
+        else:
+            done.set()
+
+    beat.at_next(again)
+    await done.wait()
+    assert made == [0, 1, 2]
