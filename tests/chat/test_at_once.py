@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -14,7 +15,7 @@ from radixway.chat.accounts import Accounts
 from radixway.chat.chats import Chats
 from radixway.chat.credentials import BadToken, Credentials, Pair
 from radixway.chat.database import Database
-from radixway.chat.errors import TooMany
+from radixway.chat.errors import Refused, TooMany
 from radixway.chat.messages import Limits, Messages, Question
 from radixway.chat.rates import Rate
 from radixway.chat.secrets import Secrets
@@ -112,3 +113,17 @@ async def test_a_chat_is_deleted_while_its_answer_ends(database: Database) -> No
         await write.execute(statements.CHANGE_MESSAGE, {"message": answer.id, "state": "complete"})
     await deleting
     assert await house.messages.get(answer.id) is None
+
+
+async def test_a_key_of_another_call_is_refused(database: Database) -> None:
+    house = await House(database).open()
+    texts, chat = house.messages, await house.chat()
+    said = await texts.ask(USER, chat, None, "hello", idempotency_key="a")
+    question = Question(said.id, "q", "m", {}, idempotency_key="b")
+    answer, _ = await texts.request_answer(USER, chat, question)
+    assert (await texts.request_answer(USER, chat, question))[0].id == answer.id
+    for other in (replace(question, idempotency_key="a"), replace(question, parent_id=answer.id)):
+        with pytest.raises(Refused, match="another call"):
+            await texts.request_answer(USER, chat, other)
+    with pytest.raises(Refused, match="another call"):
+        await texts.ask(USER, chat, answer.id, "hello", idempotency_key="b")

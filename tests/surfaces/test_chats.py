@@ -195,6 +195,8 @@ async def test_bad_input_names_its_field(eve: User) -> None:
         ("assistant_message", asked | {"sampling_parameters": {"top_k": 10**30}}, "top_k"),
         ("assistant_message", plugin({"a": math.nan}), "plugin_config"),
         ("assistant_message", plugin({"a": "\ud800"}), "plugin_config"),
+        ("assistant_message", asked | {"system_prompt": "\ud800"}, "system_prompt"),
+        ("messages/x/message_evals", {"inferior_message_ids": ["\ud800"]}, "inferior_message_ids"),
     ):
         status, told = await eve.call("POST", f"/chats/{chat['id']}/{path}", body)
         assert status == 422 and field in told["detail"][0]["loc"], (path, body)

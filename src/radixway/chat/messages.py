@@ -25,6 +25,7 @@ WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way, or it
 waits its turn."""
 
+_OTHER_CALL = "This Idempotency-Key was used for another call"
 _TITLE = 100
 """Characters of a title."""
 
@@ -169,7 +170,8 @@ class Messages:
         """
         async with self._database.write() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
-            if idempotency_key is not None and (known := await by_key(write, chat_id, idempotency_key)):
+            known = await by_key(write, chat_id, idempotency_key, Role.PROMPTER)
+            if known is not None:
                 return known
             await self._check_parent(write, chat_id, parent_id)
             return await self.write_prompt(write, chat, parent_id, content, idempotency_key)
@@ -226,7 +228,10 @@ class Messages:
     ) -> tuple[Message, list[str]]:
         """What `request_answer` does with a chat that is locked."""
         key = question.idempotency_key
-        if key is not None and (known := await by_key(write, chat_id, key)):
+        known = await by_key(write, chat_id, key, Role.ASSISTANT)
+        if known is not None:
+            if known.parent_id != question.parent_id:
+                raise Refused(_OTHER_CALL)
             return known, []
         parent = await own_message(write, user_id, question.parent_id)
         if parent.chat_id != chat_id:
@@ -396,10 +401,14 @@ async def own_message(connection: AsyncConnection, user_id: str, message_id: str
     return Message.of(row)
 
 
-async def by_key(connection: AsyncConnection, chat_id: str, key: str) -> Message | None:
-    """What was made in a chat under that idempotency key."""
+async def by_key(connection: AsyncConnection, chat_id: str, key: str | None, role: Role) -> Message | None:
+    """What was made in a chat under that idempotency key. Raises Refused: for a call of another kind."""
+    if key is None:
+        return None
     wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
     row: Row[Any] | None = (await connection.execute(wanted)).first()
+    if row is not None and row.role != role:
+        raise Refused(_OTHER_CALL)
     return None if row is None else Message.of(row)
 
 

@@ -72,7 +72,8 @@ class Turns:
         """
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            if (known := await _known(connection, chat_id, idempotency_key)) is not None:
+            known = await by_key(connection, chat_id, idempotency_key, Role.PROMPTER)
+            if known is not None:
                 return known
             parent = await _parent(connection, chat, parent_id)
             return await self._texts.write_prompt(
@@ -96,7 +97,7 @@ class Turns:
             raise Invalid("message_id", "only what a user said can be edited", status=400)
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await _known(connection, old.chat_id, idempotency_key)
+            known = await by_key(connection, old.chat_id, idempotency_key, Role.PROMPTER)
             return known or await self._texts.write_prompt(
                 connection, chat, old.parent_id, content, idempotency_key
             )
@@ -194,10 +195,6 @@ class Turns:
         if config is None:
             raise Invalid("model", f"Model {wanted} not found")
         return config
-
-
-async def _known(connection: AsyncConnection, chat_id: str, key: str | None) -> Message | None:
-    return None if key is None else await by_key(connection, chat_id, key)
 
 
 async def _parent(connection: AsyncConnection, chat: Chat, parent_id: str | None) -> Message | None:

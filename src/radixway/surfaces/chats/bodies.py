@@ -19,16 +19,22 @@ class Body(BaseModel):
     @classmethod
     def _can_be_kept(cls, value: Any) -> Any:
         """PostgreSQL has no U+0000 in text; neither database nor answers have lone surrogates or NaN."""
-        if isinstance(value, str) and "\x00" in value:
-            raise ValueError("text cannot hold U+0000")
-        if isinstance(value, list) and any(isinstance(each, str) and "\x00" in each for each in value):
-            raise ValueError("text cannot hold U+0000")
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str):
+                _check_text(each)
         if isinstance(value, dict):
             try:
                 json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
             except (ValueError, RecursionError):
                 raise ValueError("this cannot be written as JSON") from None
         return value
+
+
+def _check_text(text: str) -> None:
+    if "\x00" in text:
+        raise ValueError("text cannot hold U+0000")
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+        raise ValueError("text cannot hold lone surrogates")
 
 
 async def readable_address(connection: HTTPConnection) -> None:
