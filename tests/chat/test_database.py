@@ -35,7 +35,9 @@ async def test_processes_that_start_together_make_them_once(database_url: str) -
         await each.aclose()
 
 
-@pytest.mark.parametrize("url", ["mysql://a:hush@b/c", "redis://a", "not a url hush", ""])
+@pytest.mark.parametrize(
+    "url", ["mysql://a:hush@b/c", "redis://a", "not a url hush", "", "postgresql://b:hush"]
+)
 def test_other_databases_are_refused_without_telling_their_passwords(url: str) -> None:
     with pytest.raises(ValueError, match="SQLite|sqlite") as refused:
         database_url(url)

@@ -31,7 +31,7 @@ def database_url(given: str) -> URL:
     """
     try:
         url = make_url(given)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # of which the second one quotes what it takes for a port
         raise ValueError(
             "a database's URL is sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
         ) from None
