@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from radixway.chat.database import Database
 from radixway.chat.jobs import Jobs
-from radixway.chat.messages import Limits, Messages, Question
+from radixway.chat.limits import Limits
+from radixway.chat.messages import Messages, Question
 from radixway.chat.records import Message
 from radixway.chat.schema import chats, users
 

@@ -16,7 +16,8 @@ from radixway.chat.chats import Chats
 from radixway.chat.credentials import BadToken, Credentials, Pair
 from radixway.chat.database import Database
 from radixway.chat.errors import Refused, TooMany
-from radixway.chat.messages import Limits, Messages, Question
+from radixway.chat.limits import Limits
+from radixway.chat.messages import Messages, Question
 from radixway.chat.rates import Rate
 from radixway.chat.secrets import Secrets
 from radixway.chat.shares import Shares

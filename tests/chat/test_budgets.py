@@ -12,7 +12,8 @@ from radixway.chat.budgets import Budget, Spending, tokens_told
 from radixway.chat.database import Database
 from radixway.chat.errors import TooLarge, TooMany
 from radixway.chat.jobs import Jobs
-from radixway.chat.messages import Limits, Question
+from radixway.chat.limits import Limits
+from radixway.chat.messages import Question
 
 
 async def house_with(database: Database, budget: Budget) -> House:

@@ -10,7 +10,8 @@ from chat_house import USER, House
 from radixway.chat.database import Database
 from radixway.chat.errors import Busy, Refused, TooMany
 from radixway.chat.jobs import Ended, Waiting
-from radixway.chat.messages import Limits, Question
+from radixway.chat.limits import Limits
+from radixway.chat.messages import Question
 from radixway.chat.records import MessageState
 
 

@@ -12,7 +12,7 @@ from chat_house import USER, House
 from radixway.chat.chats import Chats
 from radixway.chat.database import Database
 from radixway.chat.errors import Invalid
-from radixway.chat.messages import Limits
+from radixway.chat.limits import Limits
 from radixway.chat.portable import ChatLine, Imports, MessageLine, PortableChat, portable, read, written
 from radixway.chat.tags import Tags
 

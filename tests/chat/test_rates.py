@@ -9,7 +9,7 @@ import pytest
 from chat_house import USER, Clock, House
 from radixway.chat.database import Database
 from radixway.chat.errors import TooMany
-from radixway.chat.messages import Limits
+from radixway.chat.limits import Limits
 from radixway.chat.rates import Rate
 
 

@@ -16,7 +16,7 @@ from chat_house import USER, House
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
-from radixway.chat.messages import Limits
+from radixway.chat.limits import Limits
 from radixway.chat.migrations import migrate
 from radixway.chat.responses import NewResponse, Response, Responses
 from radixway.chat.schema import chats, messages, question_items, responses, users

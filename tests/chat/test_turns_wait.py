@@ -8,7 +8,8 @@ from chat_house import USER, House
 from radixway.chat.database import Database
 from radixway.chat.errors import TooLarge
 from radixway.chat.jobs import BLOCKED
-from radixway.chat.messages import Limits, Question, own_chat
+from radixway.chat.limits import Limits
+from radixway.chat.messages import Question, own_chat
 from radixway.chat.records import Message, MessageState
 
 

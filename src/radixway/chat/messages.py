@@ -6,17 +6,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Row, Select, func, select, update
+from sqlalchemy import Row, Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat import statements
-from radixway.chat.budgets import Budget, tokens_counted
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
-from radixway.chat.errors import Busy, NotFound, Occupied, Refused, TooLarge, TooMany
+from radixway.chat.errors import NotFound, Occupied, Refused, TooLarge
 from radixway.chat.histories import Histories
 from radixway.chat.ids import new_id
-from radixway.chat.rates import Rate
+from radixway.chat.limits import Limits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
@@ -28,26 +27,6 @@ waits its turn."""
 _OTHER_CALL = "This Idempotency-Key was used for another call"
 _TITLE = 100
 """Characters of a title."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is too much; None: nothing is."""
-
-    at_once: int | None = 3
-    """Answers that a user may have under way."""
-    waiting: int | None = None
-    """Jobs that may wait in one queue."""
-    messages: int | None = None
-    """In a chat."""
-    characters: int | None = None
-    """In a message."""
-    rate: Rate | None = None
-    """Of answers that a user asks for."""
-    tokens: int | None = None
-    """That a chat's prompts and answers may have used, as workers counted them."""
-    budget: Budget | None = None
-    """Of tokens, for each user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +169,7 @@ class Messages:
         """
         if self._limits.characters is not None and len(content) > self._limits.characters:
             raise TooLarge("Message too long")
-        await self._check_room(write, chat.id)
+        await self._limits.check_room(write, chat.id)
         message = await self._insert(
             write,
             chat_id=chat.id,
@@ -238,10 +217,10 @@ class Messages:
             raise NotFound("Parent message not found")
         if parent.role is not Role.PROMPTER:
             raise Refused("Parent message is not a prompter message")
-        await self._check_room(write, chat_id)
-        await self._check_tokens(write, chat_id)
+        await self._limits.check_room(write, chat_id)
+        await self._limits.check_tokens(write, chat_id)
         ended = await self._make_way(write, chat_id, while_busy)
-        await self._check_share(write, user_id, question.queue)
+        await self._limits.check_share(write, user_id, question.queue, self._clock())
         message = await self._insert(
             write,
             chat_id=chat_id,
@@ -278,39 +257,6 @@ class Messages:
         for message_id in under_way:
             await end_message(write, message_id, MessageState.CANCELLED, self._clock(), ends=self._ends)
         return under_way
-
-    async def _check_share(self, write: AsyncConnection, user_id: str, queue: str) -> None:
-        """Calls of one user at the same moment are counted one by one: the rate's row is their lock."""
-        at_once, waiting = self._limits.at_once, self._limits.waiting
-        if self._limits.rate is not None:
-            await self._limits.rate.spend(write, user_id, self._clock())
-        if (
-            at_once is not None
-            and (await write.execute(statements.ALIVE_OF, {"user": user_id})).scalar_one() >= at_once
-        ):
-            raise TooMany(f"{at_once} answers at a time; wait for one of them")
-        if self._limits.budget is not None:
-            await self._limits.budget.check(write, user_id, self._clock())
-        if (
-            waiting is not None
-            and await _count(write, jobs.c.queue == queue, jobs.c.state == READY) >= waiting
-        ):
-            raise Busy("The server is currently busy. Please try again later.")
-
-    async def _check_room(self, write: AsyncConnection, chat_id: str) -> None:
-        if self._limits.messages is None:
-            return
-        count = select(func.count()).select_from(messages).where(messages.c.chat_id == chat_id)
-        if (await write.execute(count)).scalar_one() >= self._limits.messages:
-            raise TooLarge("Maximum number of messages reached")
-
-    async def _check_tokens(self, write: AsyncConnection, chat_id: str) -> None:
-        if self._limits.tokens is None:
-            return
-        told = await write.execute(select(messages.c.usage).where(messages.c.chat_id == chat_id))
-        used = sum(tokens_counted(usage) for usage in told.scalars())
-        if used >= self._limits.tokens:
-            raise TooLarge(f"This chat has used its {self._limits.tokens} tokens")
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
         """Whether what a user says may stand there. Raises Refused, in the published words."""
@@ -410,13 +356,6 @@ async def by_key(connection: AsyncConnection, chat_id: str, key: str | None, rol
     if row is not None and row.role != role:
         raise Refused(_OTHER_CALL)
     return None if row is None else Message.of(row)
-
-
-async def _count(connection: AsyncConnection, *conditions: Any) -> int:
-    counted: int = (
-        await connection.execute(select(func.count()).select_from(jobs).where(*conditions))
-    ).scalar_one()
-    return counted
 
 
 async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:

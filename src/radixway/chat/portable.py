@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from radixway.chat.database import Database
 from radixway.chat.errors import Invalid
 from radixway.chat.ids import new_id
-from radixway.chat.messages import Limits
+from radixway.chat.limits import Limits
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chat_tags, chats, messages
 from radixway.chat.webhooks import Event, Outbox

@@ -25,8 +25,9 @@ from radixway.chat.feedback import Feedback
 from radixway.chat.histories import Histories
 from radixway.chat.jobs import Jobs
 from radixway.chat.keys import Keys
+from radixway.chat.limits import Limits
 from radixway.chat.login import Logins
-from radixway.chat.messages import Limits, Messages
+from radixway.chat.messages import Messages
 from radixway.chat.metrics import AnswerMetrics
 from radixway.chat.migrations import migrate
 from radixway.chat.model_configs import ModelConfig, ModelConfigs, published
