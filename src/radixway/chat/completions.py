@@ -87,8 +87,8 @@ async def spoken(road: Road, request: Request) -> AsyncGenerator[dict[str, Any],
         reply = await road(request)
         if reply.status != 200:
             raise Refused(_told(reply.body), again=reply.status >= 500 or reply.status == 429)
-        if not _is_stream(reply):
-            answer = _decode(await _whole(reply))
+        if not is_stream(reply):
+            answer = _decode(await whole_body(reply))
             for choice in answer["choices"]:
                 choice["delta"] = choice["message"]
             yield answer
@@ -158,13 +158,14 @@ def chat_messages(thread: Iterable[Message], parameters: dict[str, Any]) -> list
     return [{"role": "system", "content": told}, *said] if told else said
 
 
-def _is_stream(reply: Reply) -> bool:
+def is_stream(reply: Reply) -> bool:
+    """Whether its body is server-sent events."""
     kind = dict(reply.headers).get(b"content-type", b"")
     return kind.startswith(b"text/event-stream")
 
 
-async def _whole(reply: Reply) -> bytes:
-    """Of a worker that does not stream."""
+async def whole_body(reply: Reply) -> bytes:
+    """What was blocked, was kept from before, or comes from a worker that does not stream."""
     return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 

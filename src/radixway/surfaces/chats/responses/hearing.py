@@ -8,6 +8,7 @@ import msgspec
 
 from radixway.parsers import CallDelta, ReadPart, Text, Thought
 from radixway.pipeline import GatewayError
+from radixway.pipeline.events import data_of, split_events
 from radixway.surfaces.wires.answer import Reason
 
 _decode = msgspec.json.Decoder().decode
@@ -34,8 +35,8 @@ class Hearing:
         """Whole server-sent events. Raises GatewayError: they cannot be read, or tell of an error."""
         parts: list[ReadPart] = []
         try:
-            for line in chunk.split(b"\n"):
-                data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            for event in split_events(chunk):
+                data = data_of(event)
                 if data and data != b"[DONE]":
                     parts += self._read(_decode(data), "delta")
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError):

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from radixway.chat.completions import Road
+from radixway.chat.completions import Road, is_stream, whole_body
 from radixway.chat.records import Message, Role
 from radixway.chat.responses import Items
 from radixway.chat.safety import BLOCKED, opening_of
 from radixway.parsers import ReadPart
-from radixway.pipeline import Reply, Request
+from radixway.pipeline import Request
 from radixway.surfaces.chats.responses.asking import chat_fields
 from radixway.surfaces.chats.responses.hearing import Hearing, told_error
 from radixway.surfaces.chats.responses.shapes import answer_of_blocks
@@ -82,11 +82,11 @@ async def say(road: Road, request: Request, tell: Tell) -> Hearing:
     hearing = Hearing()
     try:
         reply = await road(request)
-        if reply.status != 200 or reply.chunks is None or not _is_stream(reply):
-            body = await _whole(reply)
+        if reply.status != 200 or reply.chunks is None or not is_stream(reply):
+            body = await whole_body(reply)
             if reply.status != 200:
                 raise told_error(reply.status, _json(body))
-            for part in hearing.chunk(body) if _is_stream(reply) else hearing.whole(body):
+            for part in hearing.chunk(body) if is_stream(reply) else hearing.whole(body):
                 await tell(part)
             if hearing.finish_reason == BLOCKED["finish_reason"]:
                 hearing.usage = hearing.usage or BLOCKED["usage"]
@@ -98,15 +98,6 @@ async def say(road: Road, request: Request, tell: Tell) -> Hearing:
     finally:
         for chunks in request.opened:
             await chunks.aclose()
-
-
-def _is_stream(reply: Reply) -> bool:
-    return dict(reply.headers).get(b"content-type", b"").startswith(b"text/event-stream")
-
-
-async def _whole(reply: Reply) -> bytes:
-    """What was blocked, was kept from before, or comes from a worker that does not stream."""
-    return reply.body if reply.chunks is None else b"".join([chunk async for chunk in reply.chunks])
 
 
 def _json(body: bytes) -> Any:
