@@ -16,10 +16,17 @@ from radixway.chat.outages import is_away, through_outages
 from radixway.chat.records import Job, Message, MessageState
 from radixway.chat.safety.screen import Refused, Screen
 from radixway.chat.safety.threads import as_shown, without_withheld
+from radixway.chat.storable import counts, is_modest, reason, storable
 from radixway.chat.tokens import TokenLog
 
 _BATCH = 16
 """Tokens that are written at once, without waiting for the next beat."""
+_MOST = 64 << 20
+"""Bytes that what one attempt says may take in memory, with `_EACH` for an event: half a million tokens."""
+_EACH = 100
+_MOST_PLUGIN = 1 << 20
+"""Bytes of what is kept of a plugin's use."""
+TOO_LONG = "The answer is longer than any may be."
 _AGAIN_S = 0.25
 """Till first words are tried again that a database which was away could not be told of."""
 
@@ -63,6 +70,7 @@ class Attempt:
         self._begun = False
         self._over = False
         self._kept = 0
+        self._said_bytes = 0
         self._buffer: list[bytes] = []
         self._opening: list[bytes] = []
         """What is told with the first words: listeners who heard it alone would be told of a restart."""
@@ -103,6 +111,7 @@ class Attempt:
 
     async def token(self, text: str) -> None:
         """Some words. Returns at once unless there are enough of them to be written."""
+        text = storable(text)
         if self._over or not text:
             return
         if not self.text and self.prefix:
@@ -137,6 +146,7 @@ class Attempt:
 
     async def finish(self, content: str | None = None, **fields: Any) -> bool:
         """The answer is whole: `content`, or what was said. `fields`: see `Jobs.finish`. False: too late."""
+        fields = _kept(fields)
         self._buffer, self._opening = self._opening + self._buffer, []
         try:
             await self._flush(wait=True)
@@ -153,6 +163,7 @@ class Attempt:
 
     async def fail(self, error: str, *, again: bool = True, after_s: float = 0.0) -> None:
         """It did not work. Before its first words it is tried again; after them the answer ends here."""
+        error = storable(error)
         await self._flush()
         if self._over:
             return
@@ -187,6 +198,12 @@ class Attempt:
         self.lost.set()
 
     async def _say(self, event: bytes) -> None:
+        """What never ends is ended."""
+        self._said_bytes += len(event) + _EACH
+        if self._said_bytes > _MOST:
+            await self.fail(TOO_LONG, again=False)
+            self.lost.set()
+            return
         self._buffer.append(event)
         if not self._begun:
             if self._again is None:
@@ -253,7 +270,7 @@ class Attempt:
         return begun
 
     def _whole(self, content: str | None) -> str:
-        return (self.text or self.prefix) if content is None else self.prefix + content
+        return (self.text or self.prefix) if content is None else self.prefix + storable(content)
 
     def _close(self, *, waits_again: bool, ours: bool = True) -> None:
         self._over = True
@@ -266,3 +283,15 @@ class Attempt:
     async def _tell_end(self, message: Message, event: bytes) -> None:
         await self._tokens.end(message.id, event, self.job.attempts)
         await self._ended(message.id)
+
+
+def _kept(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a worker says beside its words: an answer is not lost for what is odd about it."""
+    kept = dict(fields)
+    if "usage" in kept:
+        kept["usage"] = counts(kept["usage"])
+    if "finish_reason" in kept:
+        kept["finish_reason"] = reason(kept["finish_reason"])
+    if kept.get("used_plugin") is not None and not is_modest(kept["used_plugin"], _MOST_PLUGIN):
+        kept["used_plugin"] = None
+    return kept

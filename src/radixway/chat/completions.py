@@ -20,6 +20,8 @@ from radixway.telemetry import Journal
 Road = Callable[[Request], Awaitable[Reply]]
 
 _decode = msgspec.json.Decoder().decode
+_UNREADABLE = (msgspec.DecodeError, LookupError, TypeError, AttributeError, RecursionError, UnicodeError)
+"""What reading an answer raises that is not in the shape of one."""
 _SAMPLING = ("temperature", "top_p", "top_k", "typical_p", "repetition_penalty")
 
 Ask = Callable[[Sequence[dict[str, Any]], dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
@@ -65,7 +67,7 @@ class Completions:
                 await attempt.token(str(error))
                 return BLOCKED
             raise Refused(str(error), again=error.status >= 500 or error.status == 429) from error
-        except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise Refused("the worker's answer cannot be read", again=True) from error
 
     def _ask(self, attempt: Attempt, body: dict[str, Any]) -> Ask:
@@ -194,5 +196,5 @@ def _told(body: bytes) -> str:
     try:
         error = _decode(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:1000]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except _UNREADABLE:
         return "the worker refused"

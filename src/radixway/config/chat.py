@@ -53,6 +53,10 @@ class ChatWorkersSection(Section):
     """Of silence, until a worker counts as gone."""
     first_frame_s: float = Field(default=30.0, gt=0)
     """How long a worker may take to say what it serves."""
+    answer_silence_s: float = Field(default=600.0, gt=0)
+    """How long a worker may say nothing of a job that it has; then that is tried elsewhere, or ends."""
+    unread_s: float = Field(default=30.0, gt=0)
+    """How long a worker may leave what it is sent unread; then it counts as gone."""
     safety_level: int | None = Field(default=None, ge=0, le=9)
     """How strict their own safety is to be; by default as strict as `chat.safety` is with the question, and 0
     where that was made safe here."""

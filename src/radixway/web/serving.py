@@ -105,9 +105,9 @@ class AppServer:
 
 def _websocket(**given: Any) -> asyncio.Protocol:
     """uvicorn's, imported with the first connection that wants it."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from radixway.web.sockets import WebSocket
 
-    return WebSocketsSansIOProtocol(**given)
+    return WebSocket(**given)
 
 
 class _Server(uvicorn.Server):

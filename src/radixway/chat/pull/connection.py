@@ -35,6 +35,7 @@ LEFT = "Aborted due to worker error."
 """What listeners are told, in the published words, of a worker that left amid an answer."""
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 """Why an answer ended: the published words, and OpenAI's, in which it is noted."""
+SILENT = "The worker has said nothing of it for too long."
 _LONGEST_ERROR = 2000
 _AGAIN_S = 1.0
 """Till the database is asked again that did not answer."""
@@ -68,6 +69,10 @@ class Patience:
     """Of silence, until it is asked for a sign of life."""
     inactivity_s: float = 300.0
     """Of silence, until it counts as gone."""
+    answer_s: float = 600.0
+    """Without a word of a request that it has, until that is tried elsewhere."""
+    send_s: float = 30.0
+    """That it may leave a frame unread for which there is no room on the way."""
 
 
 @dataclass(slots=True)
@@ -76,8 +81,12 @@ class _Work:
 
     attempt: Attempt
     since: float
+    heard_at: float
+    """By the loop's time."""
     first: float | None = None
     tokens: int = 0
+    silent: bool = False
+    """It was taken away, as nothing was said of it."""
     losing: asyncio.Task[None] | None = None
     handing: asyncio.Task[None] | None = None
     """Before it is in the worker's hands."""
@@ -101,6 +110,8 @@ class PullWorker:
     _dispatching: asyncio.Task[None] | None = None
     _heard_at: float = 0.0
     _busy_at: float = 0.0
+    _stalled: asyncio.Event = field(default_factory=asyncio.Event)
+    """It reads nothing any more."""
 
     def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
@@ -109,7 +120,8 @@ class PullWorker:
         """Until it leaves, or has to; what is in its hands then is given back."""
         self._heard_at = self._busy_at = asyncio.get_running_loop().time()
         self._dispatching = asyncio.create_task(self._dispatch())
-        tasks = {asyncio.create_task(self._read()), asyncio.create_task(self._watch())}
+        works = self._read(), self._watch(), self._when_stalled()
+        tasks = {asyncio.create_task(work) for work in works}
         waiting: set[asyncio.Task[None]] = {*tasks, self._dispatching}
         try:
             while True:
@@ -144,7 +156,7 @@ class PullWorker:
                 self._room.release()
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            work = _Work(attempt, self.clock())
+            work = _Work(attempt, self.clock(), asyncio.get_running_loop().time())
             self._work[attempt.job.attempt_id] = work
             self.session.in_flight = len(self._work)
             work.handing = asyncio.create_task(_quietly(self._hand_over(work)))
@@ -177,11 +189,16 @@ class PullWorker:
         if "cancel" in self.session.info.extensions and self._drop(request_id) is not None:
             await self._send(to_worker(request_id, "cancel", request_id=request_id))
 
+    async def _when_stalled(self) -> None:
+        await self._stalled.wait()
+        raise Gone
+
     async def _watch(self) -> None:
         """Ask for signs of life; raises Gone when there are none."""
         loop = asyncio.get_running_loop()
         while True:
             now = loop.time()
+            overdue = self._overdue(now)
             if now >= self._heard_at + self.patience.inactivity_s:
                 await self.link.close(1008, "not heard of for too long")
                 raise Gone
@@ -190,8 +207,26 @@ class PullWorker:
                 ping = self.dialect.ping()
                 if ping is not None:
                     await self._send(ping)
-            due = min(self._heard_at + self.patience.inactivity_s, self._busy_at + self.patience.ping_s)
+            due = min(
+                self._heard_at + self.patience.inactivity_s, self._busy_at + self.patience.ping_s, overdue
+            )
             await asyncio.sleep(due - now if due > now else 0)
+
+    def _overdue(self, now: float) -> float:
+        """End what it says nothing of; returns when to look again."""
+        for work in self._work.values():
+            if work.silent or now < work.heard_at + self.patience.answer_s:
+                continue
+            work.silent = True
+            self._aside(self._take_away(work.attempt))
+        return min(
+            (work.heard_at + self.patience.answer_s for work in self._work.values() if not work.silent),
+            default=now + self.patience.answer_s,
+        )
+
+    async def _take_away(self, attempt: Attempt) -> None:
+        await attempt.fail(SILENT)
+        attempt.lose()
 
     async def _read(self) -> None:
         while True:
@@ -222,6 +257,7 @@ class PullWorker:
             if work is not None:
                 work.first = self.clock() if work.first is None else work.first
                 work.tokens += frame.tokens
+                work.heard_at = self._heard_at
                 await work.attempt.token(frame.text)
             return
         if isinstance(frame, Drain):
@@ -238,7 +274,7 @@ class PullWorker:
         work = self._work.get(frame.request_id or "")
         if work is None:
             return
-        attempt = work.attempt
+        attempt, work.heard_at = work.attempt, self._heard_at
         if isinstance(frame, PluginStep):
             await attempt.plugin(
                 frame.current_plugin_thought,
@@ -257,6 +293,9 @@ class PullWorker:
     def _end(self, attempt: Attempt, ending: Coroutine[Any, Any, Any]) -> None:
         """The worker is done with it; writing that down must not keep its other requests waiting."""
         self._drop(attempt.job.attempt_id)
+        self._aside(ending)
+
+    def _aside(self, ending: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(_quietly(ending))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -283,8 +322,12 @@ class PullWorker:
 
     async def _send(self, frame: bytes) -> None:
         self._busy_at = asyncio.get_running_loop().time()
-        with suppress(Gone):  # reading ends with it, too, and says so
-            await self.link.send(frame)
+        try:
+            async with asyncio.timeout(self.patience.send_s):
+                with suppress(Gone):  # reading ends with it, too, and says so
+                    await self.link.send(frame)
+        except TimeoutError:
+            self._stalled.set()
 
 
 async def _quietly(step: Coroutine[Any, Any, Any]) -> None:

@@ -12,7 +12,9 @@ from radixway.chat.attempt import Attempt
 from radixway.chat.ids import new_id
 from radixway.chat.model_configs import ModelConfig
 from radixway.chat.pull.frames import (
+    UNREADABLE,
     BadFrame,
+    Extensions,
     Failed,
     Frame,
     GeneratedText,
@@ -20,12 +22,12 @@ from radixway.chat.pull.frames import (
     ModelShape,
     Pong,
     Token,
-    WorkerConfig,
     WorkerInfo,
     read_frame,
     read_info,
     to_worker,
     whose,
+    why,
 )
 from radixway.chat.shapes import message_read, when
 
@@ -111,7 +113,7 @@ class _OverviewInfo(Struct):
     config: _OverviewConfig
     hardware: Any = None
     hardware_info: Any = None
-    extensions: list[str] = []
+    extensions: Extensions = []
 
 
 class _OverviewFrame(Struct):
@@ -138,21 +140,22 @@ class Overview:
         """See `Dialect`. A model may be told by its name alone."""
         try:
             info = _infos.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadFrame(str(error)) from None
-        config = info.config
-        at_once = config.max_parallel_requests or config.max_parallel or 1
-        if not 1 <= at_once <= 4096:
-            raise BadFrame("`$.config.max_parallel_requests` is from 1 to 4096")
-        hardware = info.hardware if info.hardware_info is None else info.hardware_info
-        return WorkerInfo(WorkerConfig(_shape(config, find), at_once), hardware, info.extensions)
+            config = info.config
+            shape = _shape(config, find)
+            at_once = config.max_parallel_requests or config.max_parallel or 1
+            hardware = info.hardware if info.hardware_info is None else info.hardware_info
+            serves = {"model_config": shape, "max_parallel_requests": at_once}
+            told = {"config": serves, "hardware_info": hardware, "extensions": info.extensions}
+            return msgspec.convert(told, WorkerInfo)
+        except UNREADABLE as error:
+            raise BadFrame(why(error)) from None
 
     def read(self, raw: str | bytes) -> list[Frame]:
         """See `Dialect`. Frames of the published protocol are understood, too."""
         try:
             frame = _frames.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadFrame(str(error), whose(raw)) from None
+        except UNREADABLE as error:
+            raise BadFrame(why(error), whose(raw)) from None
         if frame.response_type is not None:
             return [read_frame(raw)]
         request_id = frame.request_id
@@ -192,19 +195,22 @@ class Overview:
         return _encode({"type": "HeartbeatResponse"})
 
 
-def _shape(config: _OverviewConfig, find: FindModel) -> ModelShape:
+def _shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
+    """Still to be checked."""
     if config.model_config is not None:
-        return config.model_config
+        return msgspec.structs.asdict(config.model_config)
     total = config.max_total_length or config.max_total_tokens
     if config.model_id and config.max_input_length and total:
-        return ModelShape(config.model_id, config.max_input_length, total, config.quantize is not None)
+        lengths = {"max_input_length": config.max_input_length, "max_total_length": total}
+        return {"model_id": config.model_id, **lengths, "quantized": config.quantize is not None}
     name = config.model_config_name or config.name or config.model_id
     if name is None:
         raise BadFrame("Object missing required field `model_config` - at `$.config`")
     known = find(name)
     if known is None:
         raise BadFrame("no configured model has the name of `$.config`, and its lengths are not told")
-    return ModelShape(known.model_id, known.max_input_length, known.max_total_length, known.quantized)
+    lengths = {"max_input_length": known.max_input_length, "max_total_length": known.max_total_length}
+    return {"model_id": known.model_id, **lengths, "quantized": known.quantized}
 
 
 def _work(attempt: Attempt, now: float, safety_level: int) -> dict[str, Any]:

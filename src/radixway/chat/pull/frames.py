@@ -5,14 +5,21 @@ Fields that are unknown are taken no notice of: workers of every age speak to se
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from radixway.chat.storable import is_modest
+
 Tokens = Annotated[int, Meta(ge=1, le=2**31)]
 _AtOnce = Annotated[int, Meta(ge=1, le=4096)]
-_Name = Annotated[str, Meta(min_length=1, max_length=512)]
+_Name = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+"""Of a model: it stands in queues, labels and logs."""
+Extensions = Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=16)]
+_MOST_HARDWARE = 64 << 10
+"""Bytes of what is told of a machine."""
 
 
 class ModelShape(Struct):
@@ -40,7 +47,11 @@ class WorkerInfo(Struct):
 
     config: WorkerConfig
     hardware_info: Any = None
-    extensions: list[str] = []
+    extensions: Extensions = []
+
+    def __post_init__(self) -> None:
+        if not is_modest(self.hardware_info, _MOST_HARDWARE):
+            raise ValueError("`hardware_info` is too large or too deep")
 
 
 class Gpu(Struct):
@@ -84,7 +95,7 @@ class Token(FromWorker, tag="token"):
     text: str = ""
     log_prob: float | None = None
     token_id: int | None = None
-    tokens: int = 1
+    tokens: Annotated[int, Meta(ge=0, le=2**20)] = 1
     """How many they are: ours, of workers that send several at once."""
 
 
@@ -114,7 +125,7 @@ class GeneralError(FromWorker, tag="general_error"):
 class SafetyParameters(Struct):
     """How strict a worker's own safety is to be."""
 
-    level: int = 0
+    level: Annotated[int, Meta(ge=0, le=9)] = 0
 
 
 class SafePrompt(FromWorker, tag="safe_prompt"):
@@ -161,20 +172,32 @@ _infos = msgspec.json.Decoder(WorkerInfo)
 _whose = msgspec.json.Decoder(_Whose)
 
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoders raise."""
+_SAID = re.compile(r"Invalid (enum )?value .*(?= - at )", re.DOTALL)
+
+
+def why(error: Exception) -> str:
+    """What is wrong with a frame, without a word of it."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return _SAID.sub("Invalid value", str(error))[:300]
+
+
 def read_frame(raw: str | bytes) -> Frame:
     """Raises BadFrame."""
     try:
         frame: Frame = _frames.decode(raw)
         return frame
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadFrame(str(error), whose(raw)) from None
+    except UNREADABLE as error:
+        raise BadFrame(why(error), whose(raw)) from None
 
 
 def whose(raw: str | bytes) -> str | None:
     """The request that a frame speaks of, where that much can be read."""
     try:
         return _whose.decode(raw).request_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -182,8 +205,8 @@ def read_info(raw: str | bytes) -> WorkerInfo:
     """Raises BadFrame."""
     try:
         return _infos.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadFrame(str(error)) from None
+    except UNREADABLE as error:
+        raise BadFrame(why(error)) from None
 
 
 RequestType = Literal["work", "ping", "cancel", "extensions", "upgrade_protocol", "wrong_api_key"]

@@ -76,7 +76,7 @@ class Session:
             "requests_processed": self.processed,
             "average_latency": self.latency_s / self.processed if self.processed else None,
             "tokens_per_second": self.tokens / self.generating_s if self.generating_s else None,
-            "gpu_utilization": sum(gpu.gpu_usage or 0.0 for gpu in gpus) / len(gpus) if gpus else None,
+            "gpu_utilization": sum((gpu.gpu_usage or 0.0) / len(gpus) for gpu in gpus) if gpus else None,
         }
         published = dict.fromkeys(("created_at", "cpu_usage", "mem_usage", "swap_usage", "gpus"))
         told: dict[str, Any] = published | measured | msgspec.to_builtins(metrics)

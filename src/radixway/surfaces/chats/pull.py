@@ -1,6 +1,7 @@
 """`WS /workers/work` and `WS /work`: workers that connect to fetch jobs."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -25,8 +26,11 @@ from radixway.chat.records import Worker
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.who import Who
 
+log = logging.getLogger(__name__)
+
 Known = Callable[[], Awaitable[Worker | None]]
-_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME = 4401, 4426, 1008
+_CLOSE_S = 1.0
+_WRONG_KEY, _WRONG_VERSION, _BAD_FRAME, _LATER = 4401, 4426, 1008, 1013
 
 
 class SocketLink:
@@ -51,9 +55,10 @@ class SocketLink:
             raise Gone from error
 
     async def close(self, code: int, reason: str) -> None:
-        """See `Link`. A reason is cut to what a frame holds."""
-        with suppress(WebSocketDisconnect, RuntimeError, OSError):
-            await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
+        """See `Link`. A reason is cut to what a frame holds. Nobody waits for one who does not read."""
+        with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._socket.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
 def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
@@ -74,11 +79,7 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
             await _refuse(link, to_worker(new_id(), "upgrade_protocol"), _WRONG_VERSION)
             return
         key = headers.get("x-api-key")
-        worker = await who.worker(key)
-        if worker is None:
-            await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
-            return
-        if not await _serve(room, link, PUBLISHED, worker, lambda: who.worker(key)):
+        if not await _connected(room, link, PUBLISHED, lambda: who.worker(key)):
             await _refuse(link, to_worker(new_id(), "wrong_api_key"), _WRONG_KEY)
 
     @router.websocket("/work")
@@ -90,11 +91,21 @@ def pull_routes(room: ChatRoom, who: Who) -> APIRouter:
             await _refuse(link, _unregistered("upgrade_protocol"), _WRONG_VERSION)
             return
         key = query.get("api_key")
-        worker = await who.worker(key)
-        if worker is None or not await _serve(room, link, OVERVIEW, worker, lambda: who.worker(key)):
+        if not await _connected(room, link, OVERVIEW, lambda: who.worker(key)):
             await _refuse(link, _unregistered("wrong_api_key"), _WRONG_KEY)
 
     return router
+
+
+async def _connected(room: ChatRoom, link: SocketLink, dialect: Dialect, known: Known) -> bool:
+    """See `_serve`; a database that is away is told, so that it comes again."""
+    try:
+        worker = await known()
+        return worker is not None and await _serve(room, link, dialect, worker, known)
+    except SQLAlchemyError as error:
+        log.warning("the database does not answer: %s", type(error).__name__)
+        await link.close(_LATER, "the database does not answer")
+        return True
 
 
 async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Worker, known: Known) -> bool:
@@ -109,9 +120,9 @@ async def _serve(room: ChatRoom, link: SocketLink, dialect: Dialect, worker: Wor
     except Gone:
         return True
     session = Session(worker.id, info, room.clock())
-    patience = Patience(config.ping_s, config.inactivity_timeout_s)
-    await room.sessions.open(session)
+    patience = Patience(config.ping_s, config.inactivity_timeout_s, config.answer_silence_s, config.unread_s)
     try:
+        await room.sessions.open(session)
         welcome = dialect.welcome(info, worker.id, session.model.compat_hash)
         if welcome is not None:
             await link.send(welcome)

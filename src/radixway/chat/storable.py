@@ -1,0 +1,56 @@
+"""What workers say, made fit to be kept: by every database, and for all who read it later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+_DEEPEST = 32
+"""Collections within collections: whoever writes it out goes as deep, and has other things on its stack."""
+_MOST_COUNT = 2**53
+_REASON = 64
+"""Characters of why an answer ended there."""
+
+
+def storable(text: str) -> str:
+    """PostgreSQL holds every character but one, and refuses all that is written with it."""
+    return text.replace("\x00", "") if "\x00" in text else text
+
+
+def is_modest(value: Any, most: int, deepest: int = _DEEPEST) -> bool:
+    """Whether it goes no deeper than that, and is no longer than so many bytes as JSON."""
+    try:
+        return _is_flat(value, deepest) and len(msgspec.json.encode(value)) <= most
+    except (OverflowError, TypeError, ValueError):  # no JSON
+        return False
+
+
+def counts(usage: Any) -> dict[str, Any] | None:
+    """The numbers of a `usage`, and of objects in it; None: there are none."""
+    if not isinstance(usage, dict):
+        return None
+    kept = {}
+    for name, told in list(usage.items())[:32]:
+        value = (
+            {key: each for key, each in told.items() if _is_count(each)} if isinstance(told, dict) else told
+        )
+        if isinstance(name, str) and (isinstance(value, dict) or _is_count(value)):
+            kept[name] = value
+    return kept if is_modest(kept, 4096) and kept else None
+
+
+def reason(told: Any) -> str | None:
+    """A `finish_reason`."""
+    return storable(told)[:_REASON] if isinstance(told, str) else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_COUNT
+
+
+def _is_flat(value: Any, deepest: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    held = value.values() if isinstance(value, dict) else value
+    return deepest > 0 and all(_is_flat(each, deepest - 1) for each in held)
