@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
 import pytest
 
-from chat_house import USER, House
-from radixway.chat.answers import Answers
+from chat_house import USER, Clock, House
+from radixway.chat import events, outages
+from radixway.chat.answers import CLOCK, Answers
 from radixway.chat.attempt import Attempt
 from radixway.chat.database import Database
 from radixway.chat.jobs import Jobs
@@ -276,3 +277,142 @@ async def test_a_process_stops_while_its_database_is_away(room: Room) -> None:
             held.append(await answers.take(["q"]))
         jobs.is_away = True
     assert all(attempt.lost.is_set() for attempt in held)
+
+
+class AwayJobs(Jobs):
+    """Of one process, for which the database can be away."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database, clock, lease_s=30.0)
+        self.is_away = False
+        self.looks = asyncio.Event()
+
+    async def next_due(self) -> tuple[float | None, bool]:
+        self.looks.set()
+        self._answer()
+        return await super().next_due()
+
+    async def renew(self, attempts: Collection[str]) -> set[str]:
+        self._answer()
+        return await super().renew(attempts)
+
+    async def keep(self, *given, **named) -> None:
+        self._answer()
+        await super().keep(*given, **named)
+
+    async def fail(self, *given, **named) -> MessageState | None:
+        self._answer()
+        return await super().fail(*given, **named)
+
+    async def finish(self, *given, **named):
+        self._answer()
+        return await super().finish(*given, **named)
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise DatabaseAway("it is away")
+
+
+class Process:
+    """One of several on a database."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.jobs = AwayJobs(house.database, house.clock)
+        self.log = MemoryLog()
+        self.answers = Answers(
+            house.messages, self.jobs, self.log, LocalWake(), house.clock, keep_every_s=0.02
+        )
+
+    async def looked(self) -> None:
+        """It has looked for what is overdue, and done what was to be done, once more."""
+        for _ in range(2):
+            self.jobs.looks.clear()
+            await self.answers.tell(CLOCK)
+            async with asyncio.timeout(10):
+                await self.jobs.looks.wait()
+
+
+@pytest.fixture
+async def house(database: Database) -> House:
+    return await House(database).open()
+
+
+async def test_a_lease_that_could_not_be_renewed_in_an_outage_is_left_to_its_holder(house: House) -> None:
+    holder, other = Process(house), Process(house)
+    async with holder.answers.running(), other.answers.running():
+        answer = await house.asked()
+        attempt = await holder.answers.take(["q"])
+        await attempt.token("A radix")
+        holder.jobs.is_away = True
+        house.clock.now += 300  # the other one slept, and the database is back for it
+        await other.looked()
+        holder.jobs.is_away = False
+        assert await attempt.finish("A radix tree.")
+    whole = await house.now(answer)
+    assert (whole.state, whole.content) == (MessageState.COMPLETE, "A radix tree.")
+
+
+async def test_an_answer_that_is_whole_while_the_database_is_away_waits_for_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "AGAIN_S", 0.001)
+    holder = Process(house)
+    async with holder.answers.running():
+        answer = await house.asked()
+        attempt = await holder.answers.take(["q"])
+        await attempt.token("A radix")
+        holder.jobs.is_away = True
+        finishing = asyncio.create_task(attempt.finish("A radix tree."))
+        for _ in range(20):
+            house.clock.now += 60
+            await asyncio.sleep(0)
+        assert not finishing.done()
+        holder.jobs.is_away = False
+        assert await finishing
+    assert (await house.now(answer)).state is MessageState.COMPLETE
+
+
+async def test_leases_that_ran_out_count_again_once_each_holder_had_a_lease_to_renew_its_own(
+    house: House,
+) -> None:
+    other = Process(house)
+    async with other.answers.running():
+        answer = await house.asked()
+        assert await house.jobs.claim(["q"], "dead") is not None
+        house.clock.now += 300
+        await other.looked()
+        assert (await house.now(answer)).state is MessageState.IN_PROGRESS
+        for _ in range(4):
+            house.clock.now += 7.5
+            await other.looked()
+        assert (await house.now(answer)).state is MessageState.PENDING
+
+
+async def test_whoever_ends_what_nobody_says_any_more_keeps_the_words_that_were_heard(house: House) -> None:
+    other = Process(house)
+    answer = await house.asked()
+    job = await house.jobs.claim(["q"], "dead")
+    assert job is not None and await house.jobs.begin(job.attempt_id)
+    await other.log.append(answer.id, 1, [events.token("A "), events.token("radix")])
+    async with other.answers.running():
+        for _ in range(8):
+            house.clock.now += 7.5
+            await other.looked()
+    left = await house.now(answer)
+    assert (left.state, left.content) == (MessageState.ABORTED_BY_WORKER, "A radix")
+
+
+async def test_words_that_could_not_be_noted_are_noted_when_the_database_is_back(house: House) -> None:
+    holder = Process(house)
+    async with holder.answers.running():
+        answer = await house.asked()
+        attempt = await holder.answers.take(["q"])
+        await attempt.token("A radix")
+        holder.jobs.is_away = True
+        with pytest.raises(DatabaseAway):
+            await attempt.give_up("its worker left")
+        holder.jobs.is_away = False
+        async with asyncio.timeout(10):
+            while (await house.now(answer)).content != "A radix":  # noqa: ASYNC110
+                await asyncio.sleep(0.02)

@@ -19,6 +19,7 @@ from radixway.chat.beat import Beat
 from radixway.chat.ids import new_id
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages, Question, WhileBusy
+from radixway.chat.outages import AGAIN_S, Watch
 from radixway.chat.records import Message, MessageState
 from radixway.chat.safety.screen import Screen
 from radixway.chat.tokens import Entry, TokenLog
@@ -34,8 +35,8 @@ _BEAT_S = 0.015
 """What all answers say in that time is told at once."""
 _ON_ITS_WAY_S = 5.0
 """What was said before the end of an answer may be on its way from another process for as long."""
-_AGAIN_S = 0.5
-"""Till a database is asked again that did not answer."""
+_DOUBTS_S = 1.0
+"""Between looks at what may be overdue, as long as it is not known which leases count."""
 _ANOTHERS_S = 0.1
 """How long to leave alone what is due and is being seen to by another process."""
 _ENDS = {
@@ -81,8 +82,8 @@ class Answers:
         self._beat = Beat(_BEAT_S)
         self._held: dict[str, Attempt] = {}
         """By attempt's id."""
-        self._patient_until = 0.0
-        """The database was away: till then other processes, too, may say that they hold what is overdue."""
+        self._unkept: dict[str, str] = {}
+        """Words that are still to be noted, by message."""
         self._aside: set[asyncio.Task[None]] = set()
         """What is done beside all else, and waited for at the end."""
         self._taking: dict[frozenset[str], _Taking] = {}
@@ -143,7 +144,7 @@ class Answers:
                         attempt = await self._claim_or_give_back(queues, worker, worker_id)
                     except SQLAlchemyError as error:
                         log.warning("the database does not answer: %s", type(error).__name__)
-                        await asyncio.sleep(_AGAIN_S)
+                        await asyncio.sleep(AGAIN_S)
                         continue
                     taking.found_nothing = bells if attempt is None else []
             if attempt is not None:
@@ -242,45 +243,54 @@ class Answers:
         return self._tokens.listen(message.id, after)
 
     async def _watch_clock(self) -> None:
-        """Do what is due when it is due: sleeps till then, or till times change.
-
-        A process that died with a new lease may have told nobody: nothing is overlooked for longer than one.
-        """
+        """Do what is due when it is due: sleeps till then, or till times change, or till it is to be looked
+        whether the database answers: a process that died with a new lease may have told nobody, too."""
         missed = False
+        watch = Watch(self._jobs.lease_s, self._clock())
         while True:
             bell = self._bells.at(CLOCK)
             try:
                 if missed:
                     await self._tell_ready()
                     missed = False
-                await within(bell, await self._do_due())
+                await within(bell, min(await self._do_due(watch), watch.every_s))
             except SQLAlchemyError as error:
                 log.warning("the database does not answer: %s", type(error).__name__)
                 missed = True
-                self._patient_until = self._clock() + self._jobs.lease_s / 2
-                await within(bell, _AGAIN_S)
+                await within(bell, AGAIN_S)
 
-    async def _do_due(self) -> float:
+    async def _do_due(self, watch: Watch) -> float:
         """Returns in how many seconds there may be more to do."""
         due, any_blocked = await self._jobs.next_due()
+        watch.answered(self._clock())
         released = await self._jobs.release() if any_blocked else ()
         for queue in released:
             await self._wake.tell(queue)
         if released:
             return 0.0  # their times count, too
         if due is None or due > self._clock():
-            left = self._jobs.lease_s if due is None else due - self._clock()
-            return min(left, self._jobs.lease_s)
+            return self._jobs.lease_s if due is None else due - self._clock()
         await self._let_go_lost(tuple(self._held))  # what is held here is alive, however late it is
-        if self._clock() < self._patient_until:
-            return self._patient_until - self._clock()
-        reaped = await self._jobs.reap()
+        doubts_s = watch.doubts_for(self._clock())
+        if doubts_s:
+            reaped = await self._jobs.reap(leases=False)
+        else:
+            reaped = await self._jobs.reap(await self._words_of_lapsed())
         for message_id, attempt in reaped.restarted:
             await self._tokens.restart(message_id, attempt)
         for ended in reaped.ended:
             await self._end(ended.message_id, ended.state)
         await self._tell_ready()
-        return 0.0 if reaped else _ANOTHERS_S
+        return 0.0 if reaped else min(doubts_s, _DOUBTS_S) if doubts_s else _ANOTHERS_S
+
+    async def _words_of_lapsed(self) -> dict[str, str]:
+        """What those answers have said of which nobody will say more, where more is known than was noted."""
+        words = {}
+        for message_id, attempt, noted in await self._jobs.lapsed():
+            said = await self._tokens.words(message_id, attempt)
+            if len(said) > len(noted or ""):
+                words[message_id] = said
+        return words
 
     async def _tell_ready(self) -> None:
         for queue in await self._jobs.ready_queues():
@@ -289,8 +299,10 @@ class Answers:
     async def _renew(self) -> None:
         """Hold on to what is held; let go what was taken away; end what nobody is left to end, and begin what
         nobody was told of."""
+        pause_s = self._jobs.lease_s / 3
         while True:
-            await asyncio.sleep(self._jobs.lease_s / 3)
+            await asyncio.sleep(pause_s)
+            pause_s = self._jobs.lease_s / 3
             try:
                 await self._let_go_lost(tuple(self._held))
                 await self._end_heard(self._tokens.awaited())
@@ -298,18 +310,21 @@ class Answers:
                     self._bells.ring(queue)
             except SQLAlchemyError as error:
                 log.warning("leases could not be renewed: %s", type(error).__name__)
+                pause_s = min(pause_s, AGAIN_S)
 
     async def _keep(self) -> None:
         """Note the words so far of answers that have grown."""
         while True:
             await asyncio.sleep(self._keep_every_s)
             grown = {held.job.message_id: held.text for held in self._held.values() if held.has_grown()}
-            if not grown:
+            words, self._unkept = self._unkept | grown, {}
+            if not words:
                 continue
             try:
-                await self._jobs.keep(grown)
+                await self._jobs.keep(words)
             except SQLAlchemyError as error:
                 log.warning("answers so far could not be noted: %s", type(error).__name__)
+                self._unkept = words | self._unkept
 
     async def _end(self, message_id: str, state: MessageState) -> None:
         """Tell listeners of an answer that ended without a worker's word."""
@@ -384,6 +399,8 @@ class Answers:
 
     def _let_go(self, attempt: Attempt, waits_again: bool) -> None:
         self._held.pop(attempt.job.attempt_id, None)
+        if attempt.lost.is_set() and attempt.text:
+            self._unkept[attempt.job.message_id] = attempt.text  # should nobody have ended it
         if waits_again:
             job = attempt.job
             log.warning("answer %s: attempt %d failed, it waits again", job.message_id, job.attempts)

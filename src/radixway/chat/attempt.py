@@ -193,9 +193,9 @@ class Attempt:
 
     def lose(self) -> None:
         """It is not ours any more."""
+        self.lost.set()
         if not self._over:
             self._close(waits_again=False, ours=False)
-        self.lost.set()
 
     async def _say(self, event: bytes) -> None:
         """What never ends is ended."""

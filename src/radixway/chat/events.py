@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,9 +13,22 @@ from radixway.chat.shapes import message_read
 _encode = msgspec.json.encode
 
 
+class _Words(msgspec.Struct):
+    event_type: str
+    text: str = ""
+
+
+_read_words = msgspec.json.Decoder(_Words)
+
+
 def token(text: str) -> bytes:
     """Some words."""
     return _encode({"event_type": "token", "text": text})
+
+
+def words(said: Iterable[bytes]) -> str:
+    """All of them among some events."""
+    return "".join(event.text for event in map(_read_words.decode, said) if event.event_type == "token")
 
 
 def pending(position: int, size: int) -> bytes:

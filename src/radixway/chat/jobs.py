@@ -12,8 +12,9 @@ current one changes nothing: whoever lost a lease comes too late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import and_, case, func, or_, select, update
@@ -227,8 +228,22 @@ class Jobs:
         async with self._database.write() as write:
             return set((await write.execute(released)).scalars())
 
-    async def reap(self) -> Reaped:
-        """End or give back what is overdue: leases that ran out, jobs that waited too long."""
+    async def lapsed(self) -> list[tuple[str, int, str | None]]:
+        """Answers with words whose lease ran out: message, attempt, and the words that were noted."""
+        wanted = (
+            select(jobs.c.message_id, jobs.c.attempts, messages.c.content)
+            .join(messages, messages.c.id == jobs.c.message_id)
+            .where(jobs.c.state == LEASED, jobs.c.lease_until <= self._clock())
+            .where(messages.c.first_token_at.is_not(None))
+        )
+        async with self._database.read() as read:
+            return [(row.message_id, row.attempts, row.content) for row in await read.execute(wanted)]
+
+    async def reap(self, words: Mapping[str, str] = MappingProxyType({}), *, leases: bool = True) -> Reaped:
+        """End or give back what is overdue: leases that ran out, jobs that waited too long.
+
+        `words`: of answers that end here, where more is known than was noted. `leases`: whether they count.
+        """
         now = self._clock()
         requeued: list[str] = []
         restarted: list[tuple[str, int]] = []
@@ -237,7 +252,7 @@ class Jobs:
             overdue = await write.execute(
                 select(jobs.c.message_id, jobs.c.state, jobs.c.attempts, messages.c.first_token_at)
                 .join(messages, messages.c.id == jobs.c.message_id)
-                .where(_overdue(now))
+                .where(_overdue(now) if leases else _waited_too_long(now))
                 .order_by(jobs.c.number)
                 .with_for_update(skip_locked=True, of=jobs)
             )
@@ -252,7 +267,8 @@ class Jobs:
                     if first_token_at is not None:
                         restarted.append((message_id, attempts))
                 else:
-                    await self._abort(write, message_id, now, "the worker was not heard of any more")
+                    gone = "the worker was not heard of any more"
+                    await self._abort(write, message_id, now, gone, words.get(message_id))
                     ended.append(Ended(message_id, MessageState.ABORTED_BY_WORKER))
         return Reaped(tuple(requeued), tuple(ended), tuple(restarted))
 
@@ -373,7 +389,8 @@ class Jobs:
 
 
 def _overdue(now: float) -> Any:
-    return or_(
-        and_(jobs.c.state == LEASED, jobs.c.lease_until <= now),
-        and_(jobs.c.state == READY, jobs.c.deadline <= now),
-    )
+    return or_(and_(jobs.c.state == LEASED, jobs.c.lease_until <= now), _waited_too_long(now))
+
+
+def _waited_too_long(now: float) -> Any:
+    return and_(jobs.c.state == READY, jobs.c.deadline <= now)

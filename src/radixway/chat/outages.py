@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_AGAIN_S = 0.25
-_LONGEST_S = 60.0
+AGAIN_S = 0.25
+"""Till a database that is away is tried again."""
+_CONNECT_S = 10.0
 
 
 class DatabaseAway(SQLAlchemyError):
@@ -30,7 +31,7 @@ async def connect_postgresql(*args: Any, **given: Any) -> Any:
     import asyncpg
 
     try:
-        return await asyncpg.connect(*args, **given)
+        return await asyncpg.connect(*args, **{"timeout": _CONNECT_S} | given)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise DatabaseAway(f"{type(error).__name__}: {error}") from error
 
@@ -56,15 +57,39 @@ def is_away(error: BaseException) -> bool:
 async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
     """Do a step again and again while the database is away, until it was done or `lost` is set.
 
-    Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, another
-    error, or the database was away for too long.
+    Only for steps that change nothing when they are done twice. Raises SQLAlchemyError: `lost`, or another
+    error.
     """
-    until = asyncio.get_running_loop().time() + _LONGEST_S
     while True:
         try:
             return await step()
         except SQLAlchemyError as error:
-            if not is_away(error) or lost.is_set() or asyncio.get_running_loop().time() > until:
+            if not is_away(error) or lost.is_set():
                 raise
             log.warning("the database is away; it is tried again: %s", type(error).__name__)
-        await within(lost, _AGAIN_S)
+        await within(lost, AGAIN_S)
+
+
+class Watch:
+    """Tells a holder that is gone from one that could not renew its lease: an outage stops all holders alike.
+
+    Leases that ran out say nothing after a time in which the database was not seen to answer, be it away, be
+    it that this process slept. Then all have a whole lease's time to say that they are there.
+    """
+
+    def __init__(self, lease_s: float, now: float) -> None:
+        self.every_s = lease_s / 4
+        """How often it is to be looked whether the database answers."""
+        self._lease_s = lease_s
+        self._answered_at = now
+        self._believes_at = now + lease_s / 3  # by then each holder has renewed once
+
+    def answered(self, now: float) -> None:
+        """The database did so."""
+        if not 0 <= now - self._answered_at <= self._lease_s / 2:
+            self._believes_at = now + self._lease_s
+        self._answered_at = now
+
+    def doubts_for(self, now: float) -> float:
+        """How long leases that have run out say nothing: 0 as a rule."""
+        return min(max(self._believes_at - now, 0.0), self._lease_s)

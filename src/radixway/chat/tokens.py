@@ -91,6 +91,10 @@ class TokenLog(Protocol):
         """Whether there is anything to hear."""
         ...
 
+    async def words(self, message_id: str, attempt: int) -> str:
+        """All that an attempt has said, as far as it is known: for those who end what nobody else will."""
+        ...
+
     async def forget(self, message_ids: Collection[str]) -> None:
         """These logs are gone; whoever listens hears no more."""
         ...
@@ -206,6 +210,11 @@ class MemoryLog:
     async def knows(self, message_id: str) -> bool:
         """See `TokenLog`."""
         return message_id in self._logs
+
+    async def words(self, message_id: str, attempt: int) -> str:
+        """See `TokenLog`."""
+        log = self._logs.get(message_id)
+        return "" if log is None or log.base != base_of(attempt) else events.words(log.events)
 
     async def forget(self, message_ids: Collection[str]) -> None:
         """See `TokenLog`."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from radixway.chat import events
 from radixway.chat.shared.kept import Kept, stop
 from radixway.chat.shared.valkey import ERRORS, connect
 from radixway.chat.tokens import ATTEMPT, LAST, Entry, Log, MemoryLog, base_of
@@ -142,6 +143,19 @@ class ValkeyLog(MemoryLog):
             return bool(await self._redis.exists(_key(message_id)))
         except ERRORS:
             return False
+
+    async def words(self, message_id: str, attempt: int) -> str:
+        """See `TokenLog`. Of what was said elsewhere the stream knows more."""
+        here = await super().words(message_id, attempt)
+        if self._kept.problem is not None:
+            return here
+        first, last = base_of(attempt) + 1, base_of(attempt + 1) - 1
+        try:
+            found: Any = await self._redis.xrange(_key(message_id), f"{first}-0", f"{last}-0")
+        except ERRORS:
+            return here
+        said = [event for _, fields in found for event in fields.get(b"b", b"").split(b"\n") if event]
+        return max(here, events.words(said), key=len)
 
     def _joined(self, message_id: str, log: Log) -> None:
         copy = self._own.get(message_id)
