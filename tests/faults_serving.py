@@ -61,6 +61,11 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             self.kill()
 
+    def check(self) -> None:
+        """That it was not by itself that it ended."""
+        assert self._process is not None
+        assert self._process.poll() in (None, -signal.SIGKILL), self.log
+
     @property
     def log(self) -> str:
         """Its last words."""
@@ -122,7 +127,7 @@ class Eve:
                             assert response.status in (200, 204), (response.status, await response.text())
                             return await response.json(content_type=None) if response.status == 200 else None
                 except GONE:
-                    pass
+                    server.check()
                 await asyncio.sleep(0.05)
 
     async def asked(self, server: Server, content: str = "hello") -> dict[str, Any]:
@@ -247,6 +252,7 @@ async def worker(eve: Eve, server: Server, at_once: int = 1) -> AsyncIterator[Mo
                 socket = await eve.client.ws_connect(f"{server.url}/workers/work", headers=HEADERS)
                 break
             except GONE:
+                server.check()
                 await asyncio.sleep(0.05)
     try:
         mortal = Mortal(socket)

@@ -56,7 +56,7 @@ def pair(
     home = tmp_path_factory.mktemp("pair")
     own_postgres.server.psql("CREATE DATABASE pair")
     database = own_postgres.server.get_uri("pair")
-    given = {"database": database, "redis": own_valkey.url, "lease_s": 8}  # longer than PostgreSQL is away
+    given = {"database": database, "redis": own_valkey.url}  # with leases as short as PostgreSQL is away
     servers = [Server(home, **given) for _ in range(2)]
     yield servers[0].start(), servers[1].start()
     for server in servers:
