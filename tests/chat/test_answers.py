@@ -394,7 +394,7 @@ async def test_whoever_ends_what_nobody_says_any_more_keeps_the_words_that_were_
     answer = await house.asked()
     job = await house.jobs.claim(["q"], "dead")
     assert job is not None and await house.jobs.begin(job.attempt_id)
-    await other.log.append(answer.id, 1, [events.token("A "), events.token("radix")])
+    other.log.append(answer.id, 1, [events.token("A "), events.token("radix")])
     async with other.answers.running():
         for _ in range(8):
             house.clock.now += 7.5
