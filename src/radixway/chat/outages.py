@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -20,6 +21,10 @@ T = TypeVar("T")
 AGAIN_S = 0.25
 """Till a database that is away is tried again."""
 _CONNECT_S = 10.0
+_STATES = ("08", "25006", "40", "53", "57P")
+"""PostgreSQL's: no connection, only to be read, taken back, no room (disk, memory, connections), ended."""
+_SQLITE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+"""Another process writes for too long, or the disk is full or broken."""
 
 
 class DatabaseAway(SQLAlchemyError):
@@ -50,7 +55,8 @@ def is_away(error: BaseException) -> bool:
     and not that a statement is wrong."""
     if isinstance(error, DBAPIError):
         state: str = getattr(error.orig, "sqlstate", None) or ""
-        return error.connection_invalidated or state.startswith(("08", "40", "57P"))
+        code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
+        return error.connection_invalidated or state.startswith(_STATES) or code & 0xFF in _SQLITE
     return isinstance(error, DatabaseAway | PoolTimeout)
 
 
