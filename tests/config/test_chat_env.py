@@ -125,3 +125,19 @@ def test_logins_and_secrets_are_read_and_the_published_root_token_is_refused(
 def test_logins_that_could_not_work_are_refused_by_their_place(login: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         load_config(overrides={"chat": {"login": login}})
+
+
+@pytest.mark.parametrize(("port", "url"), [(None, "redis://kv:6379"), ("6380", "redis://kv:6380")])
+def test_where_redis_is(monkeypatch: pytest.MonkeyPatch, port: str | None, url: str) -> None:
+    monkeypatch.setenv("REDIS_HOST", "kv")
+    if port is not None:
+        monkeypatch.setenv("REDIS_PORT", port)
+    redis = load_config().chat.redis
+    assert redis is not None and redis.get_secret_value() == url
+
+
+def test_a_port_of_redis_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_HOST", "kv")
+    monkeypatch.setenv("REDIS_PORT", "many")
+    with pytest.raises(ConfigError, match="environment: REDIS_PORT"):
+        load_config()

@@ -42,6 +42,26 @@ async def test_without_a_server_only_the_latest_messages_are_kept(free_port, hea
     assert heard.empty()
 
 
+async def test_a_client_library_that_takes_a_cancellation_for_its_own_does_not_keep_it_from_closing(
+    free_port, heard
+):
+    transport = RedisTransport(f"redis://127.0.0.1:{free_port}", "channel", 1.0)
+    begun = asyncio.Event()
+
+    async def listen(_):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()
+
+    transport._listen = listen
+    await transport.open(heard.put_nowait)
+    await begun.wait()
+    async with asyncio.timeout(10):
+        await transport.close()
+
+
 async def test_messages_come_back_from_the_server_in_order_and_the_last_is_sent_before_the_end(valkey, heard):
     transport = RedisTransport(valkey, "in order", 5.0)
     listener = RedisTransport(valkey, "in order", 5.0)

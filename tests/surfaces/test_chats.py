@@ -6,12 +6,15 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from radixway.chat.database import Database
+from radixway.chat.outages import DatabaseAway
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -225,3 +228,26 @@ async def test_without_a_token_nobody_gets_in(eve: User) -> None:
         ):
             async with client.get(f"{eve.gateway.url}/chats", headers=headers) as response:
                 assert response.status == status
+
+
+async def test_health_tells_whether_chats_are_open_and_over_what_processes_hear_of_each_other(
+    eve: User, request: pytest.FixtureRequest
+) -> None:
+    _, health = await eve.gateway.get("/health")
+    over = "files" if request.node.callspec.params["chat_stores"] == "sqlite" else "valkey"
+    assert health["chats"] == {"open": True, "shared": {"over": over, "problem": None}}
+
+
+async def test_a_database_that_is_away_is_told_as_such_and_when_to_come_back(
+    eve: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def away(_: Database) -> AsyncIterator[None]:
+        raise DatabaseAway("it is away")
+        yield
+
+    for way in ("read", "write"):
+        monkeypatch.setattr(Database, way, away)
+    async with eve.gateway.client.post(f"{eve.gateway.url}/chats", json={}, headers=eve.headers) as response:
+        assert response.status == 503 and response.headers["Retry-After"] == "1"
+        assert await response.json() == {"detail": "The database does not answer"}

@@ -17,6 +17,8 @@ from radixway.surfaces.chats.responses import ids
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 CHAT: dict[str, Any] = {"allow_debug_auth": True}
 
 

@@ -16,6 +16,8 @@ from radixway.chat.model_configs import ModelConfig
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
+pytestmark = pytest.mark.usefixtures("chat_stores")
+
 TOOL: Any = {
     "type": "function",
     "name": "weather",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.05, 1.0)
 """Before a server that is away is tried again: the first, and the longest they double up to."""
-
-_AGAIN_S = 0.2
 
 
 class Kept:
@@ -56,12 +54,3 @@ class Kept:
                 failed()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSES_S[1])
-
-
-async def stop(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel them until they end: a client library may take a cancellation for its own, and go on."""
-    running = set(tasks)
-    while running:
-        for task in running:
-            task.cancel()
-        _, running = await asyncio.wait(running, timeout=_AGAIN_S)

@@ -23,9 +23,10 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from radixway.chat import events
-from radixway.chat.shared.kept import Kept, stop
+from radixway.chat.shared.kept import Kept
 from radixway.chat.shared.valkey import ERRORS, connect
 from radixway.chat.tokens import ATTEMPT, LAST, Entry, Log, MemoryLog, base_of
+from radixway.net.stopping import stop
 
 _PACE_S = 0.012
 """Between two pipelines: what is said in that time travels together."""

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-from radixway.chat.shared.kept import Kept, stop
+from radixway.chat.shared.kept import Kept
 from radixway.chat.wake import EVERYTHING
+from radixway.net.stopping import stop
 
 _FLUSH_S = 0.5
 """For what is still to be told when this process ends."""

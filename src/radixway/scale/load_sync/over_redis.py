@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from radixway.config import ConfigError
+from radixway.net.stopping import stop
 from radixway.scale.load_sync.transport import Hear
 
 log = logging.getLogger(__name__)
@@ -65,9 +66,7 @@ class RedisTransport:
         tasks = [task for task in (self._publishing, self._listening) if task is not None]
         if self._publishing is not None and not self._problems:
             await asyncio.wait([self._publishing], timeout=_CLOSE_S)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop(tasks)
 
     def _connect(self) -> Redis:
         return Redis.from_url(

@@ -1,0 +1,18 @@
+"""Tasks that are ended, and have ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+_AGAIN_S = 0.2
+
+
+async def stop(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel them until they end: a client library may take a cancellation for its own, and go on."""
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_AGAIN_S)
