@@ -87,7 +87,7 @@ async def test_all_listeners_hear_every_word_once_whenever_they_come(room: Room)
 async def test_a_worker_that_leaves_before_its_first_word_is_not_noticed(room: Room) -> None:
     answer = await room.asked()
     listening = asyncio.create_task(room.heard(answer))
-    await (await room.taken()).give_up("gone")
+    await (await room.taken()).fail("gone")
     attempt = await room.taken()
     await attempt.token("Hi.")
     await attempt.finish()
@@ -98,7 +98,7 @@ async def test_a_worker_that_leaves_amid_its_words_ends_the_answer_and_the_words
     answer = await room.asked()
     attempt = await room.taken()
     await attempt.token("A radix")
-    await attempt.give_up("gone")
+    await attempt.fail("gone")
     heard = await room.heard(answer)
     assert words(heard) == "A radix" and heard[-1]["error"] == "gone"
     left = await room.messages.find(USER, answer.id)
@@ -200,10 +200,10 @@ class WatchedJobs(Jobs):
         await self.meanwhile()
         return done
 
-    async def fail(self, *given, **named) -> MessageState | None:
+    async def give_back(self, attempt: str) -> bool:
         if self.is_away:
             raise DatabaseAway("it is away")
-        return await super().fail(*given, **named)
+        return await super().give_back(attempt)
 
 
 def with_jobs(room: Room, jobs: Jobs) -> Answers:
@@ -235,6 +235,17 @@ async def test_a_claim_under_way_when_the_process_stops_is_given_back_before_it_
         leaving.cancel()
         asyncio.get_running_loop().call_later(0.05, jobs.may_tell.set)
     assert await jobs.ready_queues() == ["q"]
+
+
+async def test_an_answer_without_words_when_the_process_stops_has_used_up_no_attempt(room: Room) -> None:
+    jobs = Jobs(room.house.database, time.time, most_attempts=1)
+    answer = await room.asked()
+    stopping = with_jobs(room, jobs)
+    async with stopping.running(), asyncio.timeout(10):
+        await stopping.take(["q"])
+    again = await room.taken()
+    assert (again.job.message_id, again.job.attempts) == (answer.id, 1)
+    await again.finish("Hi.")
 
 
 async def test_words_that_were_heard_while_an_answer_was_being_stopped_stay(room: Room) -> None:

@@ -99,7 +99,7 @@ class Answers:
                 await asyncio.gather(*self._aside, return_exceptions=True)
                 for attempt in tuple(self._held.values()):
                     try:
-                        await attempt.give_up("the server is stopping")
+                        await attempt.give_back("the server is stopping")
                     except SQLAlchemyError as error:  # its lease runs out
                         log.warning("a job could not be given back: %s", type(error).__name__)
                 await asyncio.gather(*self._aside, return_exceptions=True)

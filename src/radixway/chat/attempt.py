@@ -187,9 +187,20 @@ class Attempt:
             if message is not None:
                 await self._tell_end(message, events.error(error, message))
 
-    async def give_up(self, error: str) -> None:
-        """Whoever did the work goes away."""
-        await self.fail(error)
+    async def give_back(self, error: str) -> None:
+        """This process stops. What has said nothing was no attempt; anything else ends as `fail` says."""
+        if self.text or self._begun or self._over:
+            await self.fail(error)
+            return
+        try:
+            ours = await self._jobs.give_back(self.job.attempt_id)
+        except SQLAlchemyError:
+            self.lose()  # its lease runs out
+            raise
+        if ours:
+            self._close(waits_again=True)
+        else:
+            self.lose()
 
     def lose(self) -> None:
         """It is not ours any more."""

@@ -93,7 +93,7 @@ class PushWorkers:
                 return  # nobody wants it any more
             await attempt.finish(**saying.result())
         except asyncio.CancelledError:
-            await attempt.give_up("the server is stopping")
+            await attempt.give_back("the server is stopping")
             raise
         except Refused as error:
             await attempt.fail(str(error), again=error.again)

@@ -141,7 +141,7 @@ class PullWorker:
         for request_id in tuple(self._work):
             work = self._drop(request_id)
             if work is not None:
-                await _quietly(work.attempt.give_up(LEFT))
+                await _quietly(work.attempt.fail(LEFT))
 
     async def _dispatch(self) -> None:
         """Fetch jobs while there is room for them."""
