@@ -200,6 +200,11 @@ class WatchedJobs(Jobs):
         await self.meanwhile()
         return done
 
+    async def fail(self, *given, **named) -> MessageState | None:
+        if self.is_away:
+            raise DatabaseAway("it is away")
+        return await super().fail(*given, **named)
+
     async def give_back(self, attempt: str) -> bool:
         if self.is_away:
             raise DatabaseAway("it is away")
