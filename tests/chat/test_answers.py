@@ -427,7 +427,7 @@ async def test_words_that_could_not_be_noted_are_noted_when_the_database_is_back
         await attempt.token("A radix")
         holder.jobs.is_away = True
         with pytest.raises(DatabaseAway):
-            await attempt.give_up("its worker left")
+            await attempt.fail("its worker left")
         holder.jobs.is_away = False
         async with asyncio.timeout(10):
             while (await house.now(answer)).content != "A radix":  # noqa: ASYNC110
