@@ -171,7 +171,7 @@ async def test_workers_empty_their_prefix_caches_where_that_is_asked_for(
         ({"tenant": ""}, "tenant"),
         ({"tenant": "acme"}, "user"),
         ({"tenant": "acme", "user": 7}, "user"),
-        ({"tenant": "acme", "users": "alice"}, None),
+        ({"tenant": "acme", "users": "alice"}, "users"),
         (b"{", None),
     ],
 )

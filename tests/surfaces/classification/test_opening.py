@@ -156,7 +156,7 @@ async def test_system_prompts_are_seen_and_switched_for_requests_too():
     [
         ({}, 400, "INVALID_INPUT", "enabled"),
         ({"mode": "append"}, 400, "INVALID_INPUT", "mode"),
-        ({"enabled": True, "categry": "math"}, 400, "INVALID_INPUT", None),
+        ({"enabled": True, "categry": "math"}, 400, "INVALID_INPUT", "categry"),
         ({"enabled": True, "category": "art"}, 404, "CATEGORY_NOT_FOUND", "category"),
     ],
 )
