@@ -13,6 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+import chat_user
+from chat_user import ChatUser
 from radixway.chat.database import Database
 from radixway.chat.outages import DatabaseAway
 from running_gateway import RunningGateway, running_gateway
@@ -21,31 +23,12 @@ from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 pytestmark = pytest.mark.usefixtures("chat_stores")
 
 
-class User:
-    """Somebody who chats."""
+class User(ChatUser):
+    """Who looks at the ids of events, too."""
 
-    def __init__(self, gateway: RunningGateway, token: str) -> None:
-        self.gateway = gateway
-        self.headers = {"Authorization": f"Bearer {token}"}
-
-    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        url, data = self.gateway.url + path, None if body is None else json.dumps(body)
-        headers = self.headers | {"Content-Type": "application/json"}
-        async with self.gateway.client.request(method, url, data=data, headers=headers) as response:
-            return response.status, await response.json(content_type=None) if response.status != 204 else None
-
-    async def asked(self, content: str = "hello") -> dict[str, Any]:
-        """An answer that was asked for in a new chat."""
-        _, chat = await self.call("POST", "/chats", {})
-        path = f"/chats/{chat['id']}"
-        _, said = await self.call("POST", f"{path}/prompter_message", {"parent_id": None, "content": content})
-        status, answer = await self.call(
-            "POST", f"{path}/assistant_message", {"parent_id": said["id"], "model_config_name": "m"}
-        )
-        assert status == 200, answer
-        return answer
-
-    async def heard(self, answer: dict[str, Any], after: int = 0) -> list[tuple[int | None, dict[str, Any]]]:
+    async def heard_with_ids(
+        self, answer: dict[str, Any], after: int = 0
+    ) -> list[tuple[int | None, dict[str, Any]]]:
         """Every event, with its id."""
         path = f"/chats/{answer['chat_id']}/messages/{answer['id']}/events"
         headers = self.headers | ({"Last-Event-ID": str(after)} if after else {})
@@ -89,21 +72,20 @@ async def eve(worker: ScriptedWorker, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def login(gateway: RunningGateway, name: str) -> User:
-    status, tokens = await gateway.get(f"/auth/callback/debug?code={name}")
-    assert status == 200
-    return User(gateway, tokens["access_token"]["access_token"])
+    known = await chat_user.login(gateway, name)
+    return User(gateway, known.headers["Authorization"].removeprefix("Bearer "))
 
 
 async def test_an_answer_is_heard_by_all_whenever_they_come(eve: User) -> None:
     answer = await eve.asked()
     assert answer["state"] == "pending" and answer["content"] is None
-    early = await asyncio.gather(*(eve.heard(answer) for _ in range(3)))
-    late = await eve.heard(answer)
+    early = await asyncio.gather(*(eve.heard_with_ids(answer) for _ in range(3)))
+    late = await eve.heard_with_ids(answer)
     told = [[event for event in heard if event[1]["event_type"] != "pending"] for heard in (*early, late)]
     assert all(heard == told[0] for heard in told)
     tokens = [event["text"] for _, event in late if event["event_type"] == "token"]
     assert late[-1][1]["message"]["content"] == "".join(tokens) == "A radix tree."
-    assert await eve.heard(answer, after=2) == late[2:]
+    assert await eve.heard_with_ids(answer, after=2) == late[2:]
     _, chat = await eve.call("GET", f"/chats/{answer['chat_id']}")
     assert [message["state"] for message in chat["messages"]] == ["manual", "complete"]
     assert chat["title"] == "hello"
@@ -172,7 +154,7 @@ async def test_an_answer_under_way_outlives_its_gateway(
         eve = await login(gateway, "eve")
         answer = await eve.asked()
     async with scripted_worker(talk) as worker, running_gateway(worker.url) as gateway:
-        heard = await User(gateway, eve.headers["Authorization"].split()[1]).heard(answer)
+        heard = await User(gateway, eve.headers["Authorization"].split()[1]).heard_with_ids(answer)
         assert heard[-1][1]["message"]["state"] == "complete"
 
 
