@@ -167,7 +167,9 @@ def keys_list(
 def keys_create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[Literal["user", "admin", "worker", "trusted"], typer.Option(help="What it opens.")],
-    user: Annotated[str | None, typer.Option(help="Whose it is, by id; scope user needs one.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="By the id that `chat users` shows; scope user needs one.")
+    ] = None,
     tenant: Annotated[str, typer.Option(help="Of a key without a user.")] = DEFAULT_TENANT,
     client: Annotated[
         str | None, typer.Option(help="Scope trusted: speak for this client's users alone.")
