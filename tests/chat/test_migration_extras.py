@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from sqlalchemy import text
 
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, text
-
-import radixway.chat.migrations
 from radixway.chat.chats import Chats
 from radixway.chat.database import Database
 from radixway.chat.messages import Messages
 from radixway.chat.migrations import migrate
 
 
-def as_it_was(connection: Connection) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(radixway.chat.migrations.__file__).parent))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "0005")
-
-
 async def test_titles_of_before_count_as_their_users_own(database_url: str) -> None:
     database = Database(database_url)
+    await migrate(database, "0005")
     async with database.write() as write:
-        await write.run_sync(as_it_was)
         await write.execute(
             text(
                 "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"

@@ -8,13 +8,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, Table, inspect, select, text
 
 from chat_house import House
 from planted_rows import everything, plant, word
-from radixway.chat import events, migrations
+from radixway.chat import events
 from radixway.chat.answers import Answers
 from radixway.chat.chats import Chats
 from radixway.chat.conversations import Conversations
@@ -261,17 +259,10 @@ async def test_configured_addresses_are_told_of_a_user_who_goes_and_of_nothing_t
     assert (told["type"], told["data"]) == ("user.deleted", {"user_id": "alice"})
 
 
-def _upgrade_to(connection: Connection, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
-
-
 async def test_a_database_of_before_is_brought_up_to_date_with_what_is_in_it(database_url: str) -> None:
     before = Database(database_url)
+    await migrate(before, "0009")
     async with before.write() as write:
-        await write.run_sync(_upgrade_to, "0009")
         for statement in (
             "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
             " VALUES ('eve', 'default', 'local', 'eve', 'Eve', 0)",

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, Table, func, select, text
+from sqlalchemy import Table, func, select, text
 
-import radixway.chat.migrations
 from chat_house import USER, House
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
@@ -137,15 +133,9 @@ async def test_a_refused_response_leaves_nothing(house: Kept) -> None:
 
 
 async def test_a_database_of_before_has_responses_too(database_url: str) -> None:
-    def as_it_was(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(Path(radixway.chat.migrations.__file__).parent))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0008-1")
-
     database = Database(database_url)
+    await migrate(database, "0008-1")
     async with database.write() as write:
-        await write.run_sync(as_it_was)
         for row in (
             "users (id, tenant, provider, provider_account_id, display_name, created_at)"
             " VALUES ('amy', 'default', 'local', 'amy', 'Amy', 0)",

@@ -10,6 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+_SERVED_INPUT, _SERVED_TOTAL = 8192, 16384
+"""Lengths in tokens of what the gateway's own workers serve, which they do not tell."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
@@ -65,18 +68,11 @@ class ModelConfigs:
     """Configured models first, then what the gateway's workers serve."""
 
     def __init__(
-        self,
-        configured: Iterable[ModelConfig],
-        served: Callable[[], Iterable[str]] = tuple,
-        *,
-        served_input: int = 8192,
-        served_total: int = 16384,
+        self, configured: Iterable[ModelConfig], served: Callable[[], Iterable[str]] = tuple
     ) -> None:
-        """`served`: names of models that the gateway's workers answer for now. `served_input`,
-        `served_total`: their lengths in tokens, which workers of HTTP do not tell."""
+        """`served`: names of models that the gateway's workers answer for now."""
         self._configured = {config.name: config for config in configured}
         self._served = served
-        self._lengths = served_input, served_total
         self.pulled: Callable[[], Iterable[ModelConfig]] = tuple
         """Of the workers that are connected to fetch jobs."""
 
@@ -112,7 +108,7 @@ class ModelConfigs:
         return {config.name: config for config in self.pulled() if config.compat_hash not in known}
 
     def _of_worker(self, name: str) -> ModelConfig:
-        return ModelConfig(name, name, *self._lengths)
+        return ModelConfig(name, name, _SERVED_INPUT, _SERVED_TOTAL)
 
 
 def _words(name: str) -> list[str]:

@@ -13,19 +13,19 @@ from radixway.chat.database import Database
 _LOCK = 0x72616469787761  # of PostgreSQL's advisory locks; anything that nobody else uses
 
 
-async def migrate(database: Database) -> None:
-    """Bring the tables up to date; several processes may start at once.
+async def migrate(database: Database, revision: str = "head") -> None:
+    """Bring the tables up to date, or to what they were at a revision; several processes may start at once.
 
     Raises alembic.util.CommandError: the database was made by a later version.
     """
     async with database.write() as connection:
         if not database.is_sqlite:  # which lets one writer in anyhow
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(_upgrade, revision)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)
