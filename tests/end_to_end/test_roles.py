@@ -1,4 +1,4 @@
-"""Our own engine hands no KV on, and is not taken for one that does."""
+"""An engine of ours that was not started to prefill for others is not taken for one that was."""
 
 from running_gateway import running_gateway
 
@@ -12,4 +12,4 @@ async def test_an_engine_of_ours_answers_though_it_was_given_only_the_prefills(e
         assert status == 200 and url.endswith(headers["x-radixway-worker"])
         _, listing = await running.get("/list_workers")
         assert listing["workers"][0]["role"] == "any"
-    assert "hands no KV on: it does not only prefill" in caplog.text
+    assert "not started to prefill only: it does both" in caplog.text

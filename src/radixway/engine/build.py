@@ -9,6 +9,7 @@ from radixway.engine.architecture import Architecture, read_architecture
 from radixway.engine.attention import best_attention
 from radixway.engine.cache import PrefixCache
 from radixway.engine.core import Core, TextFactory
+from radixway.engine.disaggregation.build import build_side
 from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError
 from radixway.engine.events import CacheEvents
@@ -59,9 +60,15 @@ def build_core(
     store = KVStore(shape, pages, config.page_size, dtype, device, config.kv_cache_dtype)
     runner = Runner(model, best_attention(store, device), config.page_size)
     runner.try_out()
+    side = build_side(config, model, store, progress)
     tiers = None  # last: nothing may fail that would leave their thread and files behind
     if config.radix_cache and (config.host_cache_gb or config.disk_cache_dir):
-        tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
+        try:
+            tiers = build_tiers(config, directory, shape, dtype, store, progress, events)
+        except Exception:
+            if side is not None:
+                side.close()
+            raise
 
     def new_scheduler() -> Scheduler:
         return Scheduler(
@@ -76,10 +83,11 @@ def build_core(
             max_running=config.max_running,
             max_batch_tokens=config.max_batch_tokens or BATCH_TOKENS[device.type],
             order=config.schedule,
+            side=side,
         )
 
     info = _model_info(config, directory, shape, runner, min(length, pages * config.page_size))
-    return Core(info, runner, new_scheduler, text=text, seed=config.seed, events=events)
+    return Core(info, runner, new_scheduler, text=text, seed=config.seed, events=events, side=side)
 
 
 def _model_info(

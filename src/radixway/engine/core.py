@@ -4,15 +4,16 @@ import random
 import time
 import uuid
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from radixway.engine.errors import ContextTooLong, InvalidRequest
+from radixway.engine.disaggregation import Arrivals, Departures, Room
 from radixway.engine.events import CacheEvents
 from radixway.engine.info import EngineStats, ModelInfo
 from radixway.engine.model import Model
 from radixway.engine.request import FinishReason, Output, Request, SamplingParams, TextStream, TokenLogprob
+from radixway.engine.request_checks import check_request, stop_ids
 from radixway.engine.runner import Runner
 from radixway.engine.sampler import Sample, sample
 from radixway.engine.scheduler import Scheduler
@@ -40,7 +41,10 @@ class Core:
         text: TextFactory | None = None,
         seed: int = 0,
         events: CacheEvents | None = None,
+        side: Arrivals | Departures | None = None,
     ) -> None:
+        """`side`: of a pair of engines, one of which prefills for the other."""
+        self.side = side
         self.model_info = model_info
         self.scheduler = new_scheduler()
         self.runner = runner
@@ -52,6 +56,7 @@ class Core:
         self.paused = False
         self._epoch = ""  # the beginning of every namespace since the last update of weights that kept KV
         self._requests = self._prompt_tokens = self._cached_tokens = self._generated_tokens = 0
+        self._remote_tokens = 0
         self._lower_hits = {"host": 0, "disk": 0}
 
     def request(
@@ -61,28 +66,17 @@ class Core:
         params: SamplingParams,
         namespace: str,
         priority: int,
+        room: Room | None = None,
     ) -> Request:
-        """A new request, checked. Raises `InvalidRequest`. May be called from any thread."""
+        """A new request, checked. Raises `InvalidRequest`. May be called from any thread.
+
+        In a prefill engine, one with a `room` ends with its first token.
+        """
         info = self.model_info
         size, limit = len(prompt_ids), info.context_length
-        if not size:
-            raise InvalidRequest("prompt", "the prompt has no tokens; it needs at least one")
-        if size + (1 if params.max_tokens is None else params.max_tokens) > limit:
-            raise ContextTooLong(size, params.max_tokens, limit)
-        _check_ids("prompt", prompt_ids, info.vocab_size)
-        _check_ids("stop_token_ids", params.stop_token_ids, info.vocab_size)
-        _check_ids("logit_bias", params.logit_bias.keys(), info.vocab_size)
-        _check_ids("logprob_ids", params.logprob_ids, info.vocab_size)
-        if params.prompt_logprobs is not None and params.prompt_logprobs_start >= size:
-            start = params.prompt_logprobs_start
-            message = f"prompt_logprobs_start is {start}, but the prompt has only {size} tokens"
-            raise InvalidRequest("prompt_logprobs_start", message)
-        if params.stop and self._text is None:
-            raise InvalidRequest("stop", "this engine has no tokenizer, so it cannot see stop strings")
-        stop_ids = params.stop_token_ids | (frozenset() if params.ignore_eos else info.eos_token_ids)
-        if params.min_tokens and len(stop_ids) == info.vocab_size:
-            message = f"min_tokens is {params.min_tokens}, but every token is a stop token: leave out some"
-            raise InvalidRequest("min_tokens", message)
+        check_request(prompt_ids, params, info, has_text=self._text is not None)
+        if room is not None and isinstance(self.side, Departures) and params.max_tokens != 0:
+            params = replace(params, max_tokens=1, min_tokens=min(1, params.min_tokens))
         return Request(
             id=request_id,
             tokens=array("i", prompt_ids),
@@ -91,11 +85,25 @@ class Core:
             priority=priority,
             arrival=next(self._arrivals),
             max_len=limit if params.max_tokens is None else size + params.max_tokens,
-            stop_ids=stop_ids,
+            stop_ids=stop_ids(params, info),
             seed=params.seed if params.seed is not None else self._seeds.getrandbits(63),
             text=self._text(params) if self._text is not None else None,
             matcher=params.grammar.matcher() if params.grammar is not None else None,
+            room=room if self.side is not None else None,
         )
+
+    def announce(self, request: Request) -> None:
+        """In a prefill engine: have somebody come for its KV. Raises `InvalidRequest` if its room is taken.
+
+        May be called from any thread; `add` or `abort` must follow.
+        """
+        if request.room is not None and isinstance(self.side, Departures):
+            request.departure = self.side.announce(request)
+
+    def refuse(self, room: Room | None) -> None:
+        """In a prefill engine: nobody need wait in this room. May be called from any thread."""
+        if room is not None and isinstance(self.side, Departures):
+            self.side.refuse(room)
 
     @property
     def busy(self) -> bool:
@@ -133,7 +141,8 @@ class Core:
 
     def flush_cache(self) -> bool:
         """Forget every cached prefix, in every tier. False, and nothing happens, while requests use some."""
-        if self.scheduler.running or self.scheduler.loading:
+        self.scheduler.release_departed()
+        if self.scheduler.running or self.scheduler.loading or self.scheduler.departing:
             return False
         self.scheduler.clear()
         return True
@@ -148,12 +157,19 @@ class Core:
         """End a pause."""
         self.paused = False
 
-    def use_weights(self, model: Model, *, path: str | None, version: str | None, keep_kv: bool) -> None:
+    def use_weights(
+        self, model: Model, *, path: str | None, version: str | None, keep_kv: bool, digest: str = ""
+    ) -> None:
         """Compute with `model` from here on, which must have the same architecture.
+
+        `digest`, by which other engines know its weights, is needed with a `side` only.
 
         Nothing that the old weights computed is used again, and every request is computed anew; if `keep_kv`,
         running requests keep what they have, but share it no more with those that begin from here on.
         """
+        info = self.model_info
+        version = info.weight_version if version is None else version
+        self._begin_at_side(version, digest)
         if keep_kv:
             self._epoch = f"{uuid.uuid4().hex}\0"
             self.scheduler.retract(lambda request: request.is_being_scored)  # all of it by the same weights
@@ -166,15 +182,13 @@ class Core:
         if self._events is not None:
             self._events.begin(self._epoch)
         self.runner.use(model)
-        info = self.model_info
-        self.model_info = replace(
-            info, path=path or info.path, weight_version=info.weight_version if version is None else version
-        )
+        self.model_info = replace(info, path=path or info.path, weight_version=version)
         for request in self.scheduler.waiting:
             request.begin(self._epoch)
 
     def rename_weights(self, version: str) -> None:
         """Call the weights as they are `version` from here on."""
+        self._begin_at_side(version)
         self.model_info = replace(self.model_info, weight_version=version)
 
     def reset(self) -> None:
@@ -182,6 +196,8 @@ class Core:
         if (tiers := self.scheduler.cache.tiers) is not None:
             tiers.forget_loads()  # before their pages are given to others
             tiers.clear()
+        if self.side is not None:
+            self.side.end_all("the engine failed")
         self.scheduler = self._new_scheduler()
         if self._events is not None:
             self._events.cleared()
@@ -194,6 +210,8 @@ class Core:
     def close(self) -> None:
         """Write to disk what a restart should find, as far as a few seconds allow. Nothing may follow."""
         cache = self.scheduler.cache
+        if self.side is not None:
+            self.side.close()
         if cache.tiers is not None:
             self.scheduler.settle()
             deadline = time.monotonic() + _SAVING_S
@@ -219,7 +237,17 @@ class Core:
             evicted_tokens=cache.evicted_pages * page,
             loading=len(scheduler.loading),
             tiers=self._tier_stats(),
+            remote_tokens=self._remote_tokens,
+            departing=len(scheduler.departing),
+            transfers=self.side.stats() if self.side is not None else None,
         )
+
+    def _begin_at_side(self, version: str, digest: str = "") -> None:
+        """Exchange no KV but that of the weights called `version` from here on."""
+        if self.side is not None:
+            self.scheduler.settle()
+            identity = self.side.identity
+            self.side.begin(replace(identity, weights=digest or identity.weights, weight_version=version))
 
     def _tier_stats(self) -> dict[str, TierStats]:
         cache, page = self.scheduler.cache, self.scheduler.cache.page_size
@@ -238,6 +266,7 @@ class Core:
         if not request.completion_tokens:
             self._prompt_tokens += request.prompt_len
             self._cached_tokens += request.cached_tokens
+            self._remote_tokens += request.remote_tokens
             self._lower_hits["host"] += request.host_tokens
             self._lower_hits["disk"] += request.disk_tokens
         if len(request.tokens) >= request.max_len:  # max_tokens is 0: only the prompt was wanted
@@ -278,6 +307,8 @@ class Core:
         text: str = "",
     ) -> Output:
         request.finish = finish
+        if isinstance(self.side, Departures):
+            self.side.computed(request, time.monotonic())
         self.scheduler.finish(request)
         if request.text is not None:
             text += request.text.finish()
@@ -298,17 +329,9 @@ class Core:
             cached_tokens=max(0, request.cached_tokens),
             host_tokens=request.host_tokens,
             disk_tokens=request.disk_tokens,
+            remote_tokens=request.remote_tokens,
             completion_tokens=request.completion_tokens,
             weight_version=changes[-1][1] if changes else self.model_info.weight_version,
             weight_changes=changes,
             prompt_logprobs=prompt_logprobs,
-        )
-
-
-def _check_ids(field: str, ids: Collection[int], vocabulary: int) -> None:
-    """Raises `InvalidRequest` for an id the model does not have."""
-    if ids and (min(ids) < 0 or max(ids) >= vocabulary):
-        wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        raise InvalidRequest(
-            field, f"{field} holds {wrong}, which is not among the model's {vocabulary} tokens"
         )

@@ -21,6 +21,8 @@ from torch import Tensor
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
 from radixway.engine.core import TextFactory
+from radixway.engine.disaggregation import Departures, Room
+from radixway.engine.disaggregation.identity import weights_digest
 from radixway.engine.download import Progress
 from radixway.engine.errors import EngineError, EngineStopped, GenerationFailed, InvalidRequest, QueueFull
 from radixway.engine.events import CacheEvents, Publisher, PublisherInfo
@@ -65,6 +67,8 @@ class Engine:
             self._close_publisher()
             raise
         self._inbox = Inbox()
+        if isinstance(self._core.side, Departures):
+            self._core.side.wake = lambda: self._inbox.put(self._core.scheduler.release_departed)
         self._updating = threading.Lock()  # held while new weights are loaded: one update at a time
         self._lock = threading.Lock()  # held while a request comes, goes or is looked up
         self._generations: dict[str, Generation] = {}  # who listens; under the lock
@@ -93,24 +97,28 @@ class Engine:
         request_id: str | None = None,
         namespace: str = "",
         priority: int = 0,
+        room: Room | None = None,
     ) -> Generation:
         """Queue one request; must be called with a running event loop.
+
+        With a `room` a prefill engine only prefills it, and a decode engine fetches its KV from there.
 
         Raises `ContextTooLong` or another `InvalidRequest` (4xx), `QueueFull` (429) or `EngineStopped` (503).
         """
         self._check_running()
         name = request_id or uuid.uuid4().hex
-        request = self._core.request(name, prompt_ids, params, namespace, priority)
-        generation = Generation(request, self._leave)
-        with self._lock:
-            self._check_running()  # again: the last to be told that it stops have been told under the lock
-            taken = len(self._generations)
-            if taken >= self.config.max_running + self.config.max_queued:
-                raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
-            if name in self._generations:
-                raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
-            self._generations[name] = generation
-            self._inbox.put(partial(self._add, generation))
+        try:
+            request = self._core.request(name, prompt_ids, params, namespace, priority, room)
+            generation = Generation(request, self._leave)
+            with self._lock:
+                self._check_running()  # again: the last to be told that it stops are told under the lock
+                self._check_room_for(name)
+                self._core.announce(request)
+                self._generations[name] = generation
+                self._inbox.put(partial(self._add, generation))
+        except EngineError:
+            self._core.refuse(room)
+            raise
         return generation
 
     def abort(self, request_id: str) -> bool:
@@ -146,7 +154,8 @@ class Engine:
         with self._updating:
             self._check_running()
             model = weights.load(self._core.runner.model)
-            self._ask(partial(self._use, weights, model, version, keep_kv, abort))
+            digest = weights_digest(model) if self._core.side is not None else ""
+            self._ask(partial(self._use, weights, model, version, keep_kv, abort, digest))
 
     def set_weight_version(self, version: str, *, abort: bool = False) -> None:
         """Call the weights as they are `version` from here on."""
@@ -168,6 +177,12 @@ class Engine:
         return self._core.stats()
 
     @property
+    def bootstrap_port(self) -> int | None:
+        """Where decode engines come for KV; None if this is no prefill engine."""
+        side = self._core.side
+        return side.port if side is not None else None
+
+    @property
     def kv_events(self) -> PublisherInfo | None:
         """Where the cache's events are published; None if they are not."""
         publisher = self._publisher
@@ -186,6 +201,13 @@ class Engine:
     def _check_running(self) -> None:
         if self._stopped or not self._thread.is_alive():
             raise EngineStopped("the engine is not running")
+
+    def _check_room_for(self, name: str) -> None:
+        taken = len(self._generations)
+        if taken >= self.config.max_running + self.config.max_queued:
+            raise QueueFull(f"{taken} requests run or wait, and no more are taken; try again later")
+        if name in self._generations:
+            raise InvalidRequest("request_id", f"a request with the id {name!r} has not finished yet")
 
     def _leave(self, generation: Generation) -> None:
         """Nobody listens to this one any more."""
@@ -250,10 +272,12 @@ class Engine:
             self._abort_all()
         self._core.pause(keep_running=mode == "in_place")
 
-    def _use(self, weights: Weights, model: Model, version: str | None, keep_kv: bool, abort: bool) -> None:
+    def _use(
+        self, weights: Weights, model: Model, version: str | None, keep_kv: bool, abort: bool, digest: str
+    ) -> None:
         if abort:
             self._abort_all()
-        self._core.use_weights(model, path=weights.path, version=version, keep_kv=keep_kv)
+        self._core.use_weights(model, path=weights.path, version=version, keep_kv=keep_kv, digest=digest)
 
     def _rename(self, version: str, abort: bool) -> None:
         if abort:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from radixway.engine.disaggregation import TransferStats
 from radixway.engine.tiers import TierStats
 
 
@@ -29,6 +30,12 @@ class EngineStats:
     """Requests that wait for a part of their prefix from a lower tier of the cache."""
     tiers: dict[str, TierStats] = field(default_factory=dict)
     """`device`, and `host` and `disk` where there are such."""
+    remote_tokens: int = 0
+    """Prompt tokens whose KV came from a prefill engine."""
+    departing: int = 0
+    """Finished requests whose KV has still to be sent to a decode engine."""
+    transfers: TransferStats | None = None
+    """KV sent by a prefill engine, or received by a decode engine."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -109,6 +109,9 @@ class KVStore:
         ]
         self.page_bytes = self.bytes_per_token(shape, dtype, kv_dtype) * page_size
         """Bytes of one page over all layers, scales included."""
+        self.layers = shape.layers
+        self.layer_token_bytes = self.page_bytes // page_size // shape.layers
+        """Bytes of one token in one layer, scales included."""
 
     def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store k and v [T, kv_heads, D] at `slots` [T] (page * page_size + place in the page).
@@ -161,6 +164,35 @@ class KVStore:
         for part, columns in self._columns(rows):
             part.index_copy_(1, pages, columns.transpose(0, 1))
 
+    def slots(self, pages: "array[int]", first: int, stop: int) -> Tensor:
+        """Where tokens [first, stop) of a request are, [stop - first]; `pages` are all of its."""
+        size = self.page_size
+        pages = pages[first // size : -(-stop // size)]  # a copy: it has to stay free to grow
+        table = np.array(pages, dtype=np.int64)
+        places = np.arange(first, stop)
+        slots = table[places // size - first // size] * size + places % size
+        return torch.from_numpy(slots).to(self.device)
+
+    def read_tokens(self, layer: int, slots: Tensor, out: Tensor) -> None:
+        """Copy what `slots` [n] hold in `layer`, as it is kept: into `out`, bytes [n * layer_token_bytes]."""
+        for part, columns in self._token_columns(layer, out, len(slots)):
+            if self.device.type == "cpu":
+                torch.index_select(part, 1, slots, out=columns)
+            else:
+                columns.copy_(part.index_select(1, slots))
+
+    def put_tokens(self, layer: int, slots: Tensor, data: Tensor) -> None:
+        """Fill `slots` [n] of `layer` with bytes that `read_tokens` gave for them or for others."""
+        for part, columns in self._token_columns(layer, data, len(slots)):
+            part.index_copy_(1, slots, columns.to(self.device))
+
+    def clear_tail(self, pages: "array[int]", stop: int) -> None:
+        """Zero the page in which a request's tokens end at `stop`, unless they fill it (see `clear`)."""
+        if stop % self.page_size:
+            page = torch.tensor([pages[stop // self.page_size]], device=self.device)
+            for layer in range(self.layers):
+                self.clear(layer, page)
+
     @staticmethod
     def bytes_per_token(shape: Architecture, dtype: torch.dtype, kv_dtype: KVDtype = "auto") -> int:
         """Bytes that one token's keys and values take over all layers."""
@@ -170,6 +202,17 @@ class KVStore:
         """The arrays of a layer: data, and scales if there are any."""
         scales = self._scales[layer]
         return [self._data[layer]] if scales is None else [self._data[layer], scales]
+
+    def _token_columns(self, layer: int, data: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every array of a layer as [2 * kv_heads, slots, words], and its place in `data`: [2 * kv_heads,
+        tokens, words]."""
+        at = 0
+        for part in self._parts(layer):
+            part = _words(part.flatten(2, 3).flatten(0, 1))
+            heads, _, words = part.shape
+            size = heads * tokens * words * part.element_size()
+            yield part, data[at : at + size].view(part.dtype).view(heads, tokens, words)
+            at += size
 
     def _columns(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Every array as [2 * kv_heads, pages, words], and its place in `rows`: [n, 2 * kv_heads, words].
@@ -188,6 +231,12 @@ class KVStore:
             heads, words = part.shape[0], part.shape[2]
             yield part, rows[:, at : at + heads * words].view(-1, heads, words)
             at += heads * words
+
+
+def _words(part: Tensor) -> Tensor:
+    """`part` [..., X] in words of eight bytes, or of four: copied faster than its own numbers."""
+    size = part.shape[-1] * part.element_size()
+    return part.view(torch.int64 if size % 8 == 0 else torch.int32 if size % 4 == 0 else torch.uint8)
 
 
 def _rows(part: Tensor) -> Tensor:

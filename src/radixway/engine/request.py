@@ -21,6 +21,7 @@ from radixway.engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from radixway.engine.cache import Pages
     from radixway.engine.constraint import Grammar, Matcher
+    from radixway.engine.disaggregation import Departure, Room
     from radixway.engine.sampler import Edits, Seen
     from radixway.radix import Match, Node
 
@@ -162,6 +163,8 @@ class Output:
     """Of the cached tokens, those that came up from host memory."""
     disk_tokens: int = 0
     """Of the cached tokens, those that came up from disk."""
+    remote_tokens: int = 0
+    """Prompt tokens, none of the cached ones, whose KV came from a prefill engine."""
 
 
 class TextStream(Protocol):
@@ -228,6 +231,12 @@ class Request:
     """Of the cached tokens, those that came up from disk."""
     digests: tuple[bytes, bytes] = (b"", b"")
     """What the disk tier calls its pages, and the seed that this was worked out from."""
+    remote_tokens: int = 0
+    """Prompt tokens whose KV came from a prefill engine; they are not among the cached ones."""
+    room: "Room | None" = None
+    """Where another engine prefills for it, until it has asked there; or is prefilled for."""
+    departure: "Departure | None" = None
+    """In a prefill engine: its KV's way out."""
     seen: "Seen | None" = None
     """What the sampler remembers for penalties."""
     edits: "Edits | None" = None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from radixway.engine.attention import Attention
+from radixway.engine.disaggregation import telling_departures
 from radixway.engine.errors import EngineError
 from radixway.engine.logprobs import score_prompts
 from radixway.engine.model import Model
@@ -38,9 +39,8 @@ class Runner:
         plan = Plan.make(spans, self._page_size, self._dtype, self._device, share=self.attention.shares)
         work = [work[i] for i in plan.order]
         tokens = np.concatenate([_tokens(request, tokens) for request, tokens in work])
-        hidden = self.model.hidden(
-            torch.from_numpy(tokens).to(self._device), plan.positions, partial(self.attention, plan)
-        )
+        attend = telling_departures(partial(self.attention, plan), work)
+        hidden = self.model.hidden(torch.from_numpy(tokens).to(self._device), plan.positions, attend)
         score_prompts(self.model.logits, hidden, work, self.model.architecture.vocab_size)
         ends = np.cumsum([part.tokens for part in work]) - 1
         sampling = [(end, part.request) for end, part in zip(ends, work, strict=True) if part.samples]

@@ -4,16 +4,19 @@
                ▲         └► loading ┘ │
                └─────preempt──────────┘   the pages stay cached: coming back is a cache hit, unless evicted
 
-Loading are those whose prefix comes up from a lower tier of the cache; the others go on.
+Loading are those whose prefix comes up from a lower tier of the cache, or from a prefill engine; the others
+go on. In a prefill engine, those that have finished keep their pages (departing) until their KV is sent.
 
 Every step takes running requests first (one token each, or the next chunk of a prompt), then admits waiting
 ones while tokens, places and pages last.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from radixway.engine.cache import PrefixCache
+from radixway.engine.disaggregation import Arrivals, Departures
 from radixway.engine.queue import Order, WaitingQueue
 from radixway.engine.request import Request
 from radixway.engine.tiers.loading import Loading
@@ -35,14 +38,23 @@ class Scheduler:
     """Owns the requests' states. After `schedule`, compute the work; `advance`; and `finish` what ended."""
 
     def __init__(
-        self, cache: PrefixCache, *, max_running: int, max_batch_tokens: int, order: Order = "lpm"
+        self,
+        cache: PrefixCache,
+        *,
+        max_running: int,
+        max_batch_tokens: int,
+        order: Order = "lpm",
+        side: Arrivals | Departures | None = None,
     ) -> None:
+        """`side`: of a pair of engines, one of which prefills for the other."""
         self.cache = cache
         self.max_running = max_running
         self.max_batch_tokens = max(max_batch_tokens, max_running)
         self.waiting = WaitingQueue(cache, order)
         self.running: dict[str, Request] = {}
-        self.loading = Loading(cache)
+        self.loading = Loading(cache, side if isinstance(side, Arrivals) else None)
+        self.departing: list[Request] = []
+        self._departures = side if isinstance(side, Departures) else None
         self.preemptions = 0
 
     def add(self, request: Request) -> None:
@@ -52,6 +64,7 @@ class Scheduler:
     def schedule(self) -> list[Work]:
         """The work of the next step: at most `max_batch_tokens` tokens, their pages taken."""
         self.await_load(0)
+        self.release_departed()
         work: dict[str, Work] = {}
         budget = self.max_batch_tokens
         preempted = self.preemptions
@@ -77,12 +90,19 @@ class Scheduler:
         """The work has been computed: its full pages are there for everyone."""
         for request, tokens in work:
             request.computed += tokens
-            self.cache.publish(request)
+            with request.departure.moving() if request.departure is not None else nullcontext():
+                self.cache.publish(request)
 
     def finish(self, request: Request) -> None:
-        """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once."""
+        """Take a request out, wherever it is (also to abort it). Its pages are free, or cached, at once.
+
+        Unless its KV has still to be sent: then they are when it has been.
+        """
         if self.running.pop(request.id, None) is not None:
-            self.cache.release(request)
+            if request.departure is None or request.departure.is_over:
+                self.cache.release(request)
+            else:
+                self.departing.append(request)
         elif request in self.loading:
             self.loading.abandon(request)
         else:
@@ -97,12 +117,28 @@ class Scheduler:
     def clear(self) -> None:
         """Forget every cached prefix, in every tier. No request may be running."""
         self.settle()
+        self.release_departed()
         self.cache.clear()
 
     def await_load(self, most_s: float) -> None:
-        """Wait for one of the requests that are loading, if any is."""
+        """Wait for one of the requests that are loading, or else for pages that are being sent."""
         for request in self.loading.arrived(most_s):
             self._run(request)
+        if most_s and self.departing and not self.loading:
+            self.release_departed(most_s)
+
+    def release_departed(self, wait_s: float = 0.0) -> None:
+        """Free the pages of finished requests whose KV has been sent; waits up to `wait_s` for the first."""
+        if self._departures is None:
+            return
+        self._departures.ended(wait_s)
+        staying = []  # one may be over whose sender has yet to tell of it
+        for request in self.departing:
+            if request.departure is None or request.departure.is_over:
+                self.cache.release(request)
+            else:
+                staying.append(request)
+        self.departing = staying
 
     def settle(self) -> None:
         """Wait until nothing is on its way up from a lower tier."""
@@ -116,7 +152,7 @@ class Scheduler:
         assert self._places >= 0
         for request in self.waiting:
             assert not request.pages and not request.computed and request.node is None
-        self.cache.check([*self.running.values(), *self.loading.holding])
+        self.cache.check([*self.running.values(), *self.loading.holding, *self.departing])
 
     @property
     def _admitted(self) -> list[Request]:
@@ -138,6 +174,8 @@ class Scheduler:
 
     def _preempt(self, request: Request) -> None:
         del self.running[request.id]
+        if request.departure is not None:
+            request.departure.let_go()
         self.cache.release(request)
         self.waiting.add(request)
         self.preemptions += 1
@@ -159,7 +197,9 @@ class Scheduler:
 
     def _run(self, request: Request) -> None:
         if request.cached_tokens < 0:
-            request.cached_tokens = request.computed
+            request.cached_tokens = request.computed - request.remote_tokens
+        if request.departure is not None:
+            request.departure.hold()
         self.running[request.id] = request
 
     def _missing_pages(self, request: Request) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import radixway.bundled
 from radixway.config.engine import EngineConfig
+from radixway.engine.disaggregation import Room
 from radixway.engine.engine import EngineStats, ModelInfo
 from radixway.engine.errors import ContextTooLong, EngineError, QueueFull
 from radixway.engine.request import FinishReason, Output, SamplingParams, TokenLogprob
@@ -88,6 +89,7 @@ class ScriptedEngine:
         self.tokenizer = Tokenizer.load(GUIDE)
         self.config = EngineConfig()
         self.kv_events = None
+        self.bootstrap_port = None
         self.eos = self.tokenizer.token_id("eos_token")
         self.script = self.tokenizer.encode(ANSWER, add_special_tokens=False)
         self.model_info = ModelInfo(
@@ -123,6 +125,7 @@ class ScriptedEngine:
         request_id: str | None = None,
         namespace: str = "",
         priority: int = 0,
+        room: Room | None = None,
     ) -> ScriptedGeneration:
         if len(prompt_ids) + (params.max_tokens or 1) > self.model_info.context_length:
             raise ContextTooLong(len(prompt_ids), params.max_tokens, self.model_info.context_length)

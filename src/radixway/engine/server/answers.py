@@ -21,6 +21,7 @@ class Answer:
     cached_tokens: int = 0
     host_tokens: int = 0
     disk_tokens: int = 0
+    remote_tokens: int = 0
     completion_tokens: int = 0
     weight_version: str = ""
     weight_changes: tuple[tuple[int, str], ...] = ()
@@ -36,6 +37,7 @@ class Answer:
         self.cached_tokens = output.cached_tokens
         self.host_tokens = output.host_tokens
         self.disk_tokens = output.disk_tokens
+        self.remote_tokens = output.remote_tokens
         self.completion_tokens = output.completion_tokens
         self.weight_version = output.weight_version
         self.weight_changes = output.weight_changes

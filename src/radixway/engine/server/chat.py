@@ -61,6 +61,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
             arrived_at=arrived_at,
             namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
+            meeting=body,
         ) as answers:
             kind = "chat.completion.chunk" if body.stream else "chat.completion"
             head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, int(time.time()), service.names[0])

@@ -44,6 +44,7 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
             arrived_at=arrived_at,
             namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
+            meeting=body,
             also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
         ) as answers:
             replies = _Replies(service, body, jobs, arrived_at)
@@ -97,6 +98,8 @@ class _Replies:
             "weight_versions": answer.weight_versions,
             "e2e_latency": time.perf_counter() - self._arrived_at,
         }
+        if answer.remote_tokens:
+            meta["remote_tokens"] = answer.remote_tokens
         if job.params.logprobs is not None:
             self._logprobs[index].add(new)
             meta |= self._logprobs[index].lists

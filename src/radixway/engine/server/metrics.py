@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from radixway.engine.disaggregation import TransferStats
 from radixway.engine.engine import EngineStats
 from radixway.engine.tiers import TierStats
 
@@ -56,6 +57,7 @@ class _EngineCollector(Collector):
             "requests_running": ("Requests in the batch", stats.running),
             "requests_waiting": ("Requests in the queue", stats.waiting),
             "requests_loading": ("Requests whose prefix comes up from a lower tier", stats.loading),
+            "requests_departing": ("Finished requests whose KV is still being sent", stats.departing),
             "kv_tokens": ("Tokens the KV pool holds at most", stats.kv_total),
             "kv_used_tokens": ("Tokens of KV held by running requests", stats.kv_used),
             "kv_cached_tokens": ("Tokens of KV kept for reuse and free to evict", stats.kv_cached),
@@ -65,6 +67,10 @@ class _EngineCollector(Collector):
             "requests": ("Requests submitted", stats.requests),
             "prompt_tokens": ("Prompt tokens received", stats.prompt_tokens),
             "cached_prompt_tokens": ("Prompt tokens found in the cache", stats.cached_tokens),
+            "remote_prompt_tokens": (
+                "Prompt tokens whose KV came from a prefill engine",
+                stats.remote_tokens,
+            ),
             "generation_tokens": ("Tokens sampled", stats.generated_tokens),
             "preemptions": ("Requests put back into the queue for want of KV", stats.preemptions),
             "evicted_tokens": ("Cached tokens dropped to make room", stats.evicted_tokens),
@@ -74,6 +80,8 @@ class _EngineCollector(Collector):
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
         yield from _tier_metrics(stats.tiers)
+        if stats.transfers is not None:
+            yield from _transfer_metrics(stats.transfers)
 
 
 def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
@@ -100,6 +108,22 @@ def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
         evicted.add_metric([name], tier.evicted_tokens)
         lost.add_metric([name], tier.lost_tokens)
     yield from (room, cached, hits, evicted, lost)
+
+
+def _transfer_metrics(transfers: TransferStats) -> Iterator[Metric]:
+    """KV sent by a prefill engine, or received by a decode engine."""
+    ended = CounterMetricFamily(
+        "radixway_engine_kv_transfers", "Transfers of KV between engines that have ended", labels=["outcome"]
+    )
+    ended.add_metric(["whole"], transfers.whole)
+    ended.add_metric(["failed"], transfers.failed)
+    yield ended
+    yield CounterMetricFamily(
+        "radixway_engine_kv_transfer_bytes", "Bytes of KV that crossed", value=transfers.size_bytes
+    )
+    yield GaugeMetricFamily(
+        "radixway_engine_kv_transfers_under_way", "Transfers of KV under way", value=transfers.under_way
+    )
 
 
 def kv_usage(stats: EngineStats) -> float:

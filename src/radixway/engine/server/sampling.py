@@ -57,6 +57,9 @@ class SamplingBody(ConstraintFields, kw_only=True):
     priority: int | None = None
     best_of: int | None = None
     prompt_logprobs: int | None = None
+    bootstrap_host: str | list[str] | None = None
+    bootstrap_port: int | list[int | None] | None = None
+    bootstrap_room: int | list[int] | None = None
 
     @property
     def include_usage(self) -> bool:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from radixway.config.engine import EngineConfig
+from radixway.engine.disaggregation import Room
 from radixway.engine.engine import Engine, Generation
 from radixway.engine.errors import InvalidRequest
 from radixway.engine.grammar import Grammars
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
 from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.rooms import Meeting, wanted_rooms
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.parsers import Family
 from radixway.tokenizer import Tokenizer
@@ -134,9 +136,10 @@ class Service:
         namespace: str = "",
         priority: int | None = None,
         also_known_as: Sequence[str] = (),
+        meeting: Meeting | None = None,
     ) -> AsyncIterator[Answers]:
         """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
-        all of them by.
+        all of them by. `meeting`: the body that says where another engine is met, if any.
 
         Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
         """
@@ -145,18 +148,22 @@ class Service:
         most = self.config.max_running + self.config.max_queued
         if len(jobs) > most:  # waiting would not help
             raise InvalidRequest("prompt", f"{len(jobs)} answers are more than the {most} this engine takes")
+        rooms: Sequence[Room | None] = [None] * len(jobs)
+        if meeting is not None and self.config.disaggregation_mode != "null":
+            rooms = wanted_rooms(meeting, len(jobs))
         generations: list[Generation] = []
         answers = Answers(
             generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
         )
         try:
-            for job in jobs:
+            for job, room in zip(jobs, rooms, strict=True):
                 generation = self.engine.submit(
                     job.prompt_ids,
                     job.params,
                     request_id=f"{job.request_id}-{uuid.uuid4().hex[:12]}",
                     namespace=namespace,
                     priority=priority or 0,
+                    room=room,
                 )
                 generations.append(generation)
                 for name in {job.request_id, *also_known_as}:

@@ -126,6 +126,8 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
         "draining": service.draining,
         "paused": stats.paused,
         "kv_events": service.engine.kv_events,
+        "disaggregation_mode": config.disaggregation_mode,
+        "disaggregation_bootstrap_port": service.engine.bootstrap_port,
         "stats": stats,
     }
     await exchange.send_json(_encode(reply))

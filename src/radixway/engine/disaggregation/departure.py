@@ -1,0 +1,160 @@
+"""A request of the prefill engine whose KV another engine comes for, and what of it there is so far.
+
+    announced ──► under way ──► over       by the engine thread: announce, hold, computed, let_go
+        └── nobody came ──────────┘        by a thread for each connection: claim, read, end
+
+The sender reads the pages where they lie. So a request keeps them until its departure is over, and while the
+engine thread moves them (publishing, preemption) it holds the lock that the sender copies under.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from radixway.engine.disaggregation.wire import TransferFailed
+from radixway.engine.model import Attend
+from radixway.engine.pool import KVStore
+from radixway.engine.request import Request
+
+if TYPE_CHECKING:
+    from radixway.engine.scheduler import Work
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """KV of tokens [first, stop) in one layer, ready to be read."""
+
+    layer: int
+    first: int
+    stop: int
+    ready: "torch.cuda.Event | None"
+    """On CUDA: when it has been computed."""
+
+
+class Departure:
+    """One request's KV, which somebody else will come for."""
+
+    def __init__(
+        self,
+        room: int,
+        request: Request,
+        store: KVStore,
+        ended: "Callable[[Departure, str, int], None]",
+    ) -> None:
+        self.room = room
+        self.request = request
+        self._store = store
+        self._ended = ended
+        self._pages = threading.Lock()  # held while pages are read, or moved
+        self._held = False  # under that lock: the request's pages are its own
+        self._changed = threading.Condition()
+        self._computed = [0] * store.layers  # under the condition, as is what follows
+        self._ready: torch.cuda.Event | None = None
+        self._over: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody reads the request's pages, or will."""
+        return self._over is not None
+
+    # The engine thread's.
+
+    def hold(self) -> None:
+        """The request runs: all that it has computed is there to be read."""
+        with self._pages:
+            self._held = True
+        with self._changed:
+            self._computed = [self.request.computed] * len(self._computed)
+            self._changed.notify_all()
+
+    def computed(self, layer: int, stop: int) -> None:
+        """Tokens [0, stop) have their KV in `layer`."""
+        ready = None
+        if self._store.device.type == "cuda":
+            ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            ready.record()
+        with self._changed:
+            self._computed[layer], self._ready = stop, ready
+            self._changed.notify_all()
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """Nobody reads pages in here, so they may be exchanged for others."""
+        with self._pages:
+            yield
+
+    def let_go(self) -> None:
+        """The request has to give its pages back, and will compute what was not sent again."""
+        with self._pages:
+            self._held = False
+        with self._changed:
+            self._computed = [0] * len(self._computed)
+
+    # Any thread's.
+
+    def end(self, reason: str = "", *, tokens: int = 0) -> None:
+        """It is over: with success (and so many tokens), or for this `reason`. The first to say so counts."""
+        with self._pages:
+            self._held = False
+        with self._changed:
+            if self._over is not None:
+                return
+            self._over = reason
+            self._changed.notify_all()
+        self._ended(self, reason, tokens)
+
+    # The sender's.
+
+    def next_piece(self, sent: Sequence[int], stop: int, most: int, timeout_s: float) -> Piece | None:
+        """What to send next after tokens [0, `sent`) of each layer, at most `most` tokens; None: no more.
+
+        Waits for it to be computed. Raises TransferFailed when it will not be, or not in time.
+        """
+        layer = min(range(len(sent)), key=sent.__getitem__)
+        if sent[layer] >= stop:
+            return None
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while self._over is None:
+                if self._computed[layer] > sent[layer]:
+                    last = min(self._computed[layer], stop, sent[layer] + most)
+                    return Piece(layer, sent[layer], last, self._ready)
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise TransferFailed("the prefill takes too long")
+            raise TransferFailed(self._over or "sent already")
+
+    def read(self, piece: Piece, out: Tensor) -> bool:
+        """Copy a piece into `out`, bytes. False: the request has had to give its pages back; ask again."""
+        if piece.ready is not None:
+            piece.ready.synchronize()
+        with self._pages:
+            if not self._held:
+                return False
+            slots = self._store.slots(self.request.pages, piece.first, piece.stop)
+            self._store.read_tokens(piece.layer, slots, out)
+            return True
+
+
+def telling_departures(attend: Attend, work: "Sequence[Work]") -> Attend:
+    """`attend`, which after each layer tells those who wait for its KV. Costs nothing where nobody does."""
+    told = [
+        (request.departure, request.computed + tokens)
+        for request, tokens in work
+        if request.departure is not None and not request.departure.is_over
+    ]
+    if not told:
+        return attend
+
+    def attend_and_tell(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = attend(layer, q, k, v)
+        for departure, stop in told:
+            departure.computed(layer, stop)
+        return out
+
+    return attend_and_tell

@@ -1,0 +1,125 @@
+"""What two engines say to each other: frames of a fixed header and a payload, under one checksum.
+
+    decode engine                                  prefill engine
+      connect ───────────────────────────────────►
+              ◄─────────────────────────────────── Greeting: where to connect on this machine instead
+      Ask: room, tokens [first, stop) ───────────►
+              ◄─────────────────────────────────── KV of one layer, some tokens: as it is computed
+              ◄─────────────────────────────────── Done, or Failed and why
+
+A payload of KV is the layer's keys and values as the store keeps them, [2, kv_heads, tokens, D], and their
+scales, [2, kv_heads, tokens, 1], if it keeps any.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+import xxhash
+
+from radixway.engine.errors import EngineError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+PROTOCOL = 1
+MAGIC = b"RWK1"
+MESSAGE, KV = 1, 2
+IN_STREAM = 255
+"""In place of a slot: the payload follows the header."""
+MOST_MESSAGE_BYTES = 4096
+
+_HEAD = struct.Struct("<4sBBHIII")  # magic, kind, slot, layer, first, count, size
+_CHECK = struct.Struct("<Q")
+HEADER_BYTES = _HEAD.size + _CHECK.size
+
+
+class TransferFailed(EngineError):
+    """KV does not come, or not the right one; the message says why, in few words."""
+
+
+class Greeting(msgspec.Struct, tag=True, frozen=True):
+    """The prefill engine's first word."""
+
+    protocol: int
+    local: str
+    """A Unix socket (abstract name) for engines on the same machine; empty: there is none."""
+
+
+class Ask(msgspec.Struct, tag=True, frozen=True):
+    """What the decode engine wants."""
+
+    room: int
+    identity: str
+    """See `Identity.digest`."""
+    first: int
+    stop: int
+    tokens: str
+    """The digest of tokens [0, stop)."""
+
+
+class Done(msgspec.Struct, tag=True, frozen=True):
+    """All that was asked for has been sent."""
+
+
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """No more will be sent."""
+
+    reason: str
+
+
+Message: TypeAlias = Greeting | Ask | Done | Failed
+
+encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+@dataclass(slots=True, frozen=True)
+class Header:
+    """What a frame's payload is, and its checksum over both."""
+
+    kind: int
+    size: int
+    """Bytes of the payload."""
+    slot: int = IN_STREAM
+    layer: int = 0
+    first: int = 0
+    count: int = 0
+    check: int = 0
+
+    def pack(self, payload: Buffer) -> bytes:
+        """The header of this payload, as it is sent."""
+        head = self._head()
+        return head + _CHECK.pack(_checksum(head, payload))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Header":
+        """Raises TransferFailed for what is none of ours."""
+        magic, kind, slot, layer, first, count, size = _HEAD.unpack_from(data)
+        if magic != MAGIC or kind not in (MESSAGE, KV) or (kind == MESSAGE and size > MOST_MESSAGE_BYTES):
+            raise TransferFailed("a frame that is none")
+        (check,) = _CHECK.unpack_from(data, _HEAD.size)
+        return cls(kind, size, slot, layer, first, count, check)
+
+    def verify(self, payload: Buffer) -> None:
+        """Raises TransferFailed if header or payload is not what was sent."""
+        if _checksum(self._head(), payload) != self.check:
+            raise TransferFailed("a frame whose checksum is wrong")
+
+    def _head(self) -> bytes:
+        return _HEAD.pack(MAGIC, self.kind, self.slot, self.layer, self.first, self.count, self.size)
+
+
+def decode(payload: Buffer) -> Message:
+    """Raises TransferFailed for what is no message."""
+    try:
+        message: Message = _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise TransferFailed("a message that cannot be read") from None
+    return message
+
+
+def _checksum(head: bytes, payload: Buffer) -> int:
+    digest = xxhash.xxh3_64(head)
+    digest.update(payload)
+    return digest.intdigest()

@@ -1,0 +1,129 @@
+"""Who speaks the protocol and means no good, or knows no better; and a system that has nothing left."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from engine.conftest import Reference
+from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
+from engine.driving import random_tokens
+from radixway.engine.disaggregation.channel import Channel
+from radixway.engine.disaggregation.identity import tokens_digest
+from radixway.engine.disaggregation.wire import PROTOCOL, Ask, Failed, Greeting, TransferFailed
+
+PROMPT = random_tokens(100)
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def path(reference: Callable[[str], Reference]) -> Path:
+    return reference("qwen3")[0]
+
+
+@pytest.fixture
+def engines(path: Path) -> Iterator[Pair]:
+    with pair(path) as engines:
+        yield engines
+
+
+def digest_of(engines: Pair, count: int) -> str:
+    """Of the prompt's tokens before `count`, as a slice has them."""
+    (departure,) = engines.prefill._core.side._departures.values()  # type: ignore[union-attr]
+    return tokens_digest(departure.request.tokens[:count].tobytes())
+
+
+@pytest.mark.parametrize(
+    ("first", "stop"), [(-5, 8), (-8, -4), (0, -4), (8, 4), (0, 200), (2**40, 2**41), (-(2**62), 8)]
+)
+async def test_tokens_that_there_are_not_are_neither_sent_nor_waited_for(
+    engines: Pair, first: int, stop: int
+) -> None:
+    room = engines.room()
+    prefilling = await whole(engines.prefill.submit(PROMPT, GREEDY, room=room))
+    assert prefilling
+    identity = engines.prefill._core.side.identity.digest  # type: ignore[union-attr]
+    with Channel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
+        assert isinstance(channel.hear(), Greeting)
+        channel.say(Ask(room.number, identity, first, stop, digest_of(engines, stop)))
+        with pytest.raises(TransferFailed, match="tokens that there are not"):
+            channel.hear()
+    await checked(engines.prefill)
+
+
+def test_who_waits_in_a_room_that_nobody_enters_does_not_hold_up_the_end(path: Path) -> None:
+    with pair(path, disaggregation_timeout_s=3600) as engines:
+        room = engines.room()
+        with Channel(socket.create_connection(("127.0.0.1", room.port)), PATIENCE_S) as channel:
+            channel.hear()
+            channel.say(Ask(room.number, "i", 0, 8, "t"))
+            claimed = engines.prefill._core.side._announced  # type: ignore[union-attr]
+            while not claimed._waiters:  # it has been heard
+                pass
+            stopping = threading.Thread(target=engines.prefill.stop, daemon=True)
+            stopping.start()
+            stopping.join(PATIENCE_S)
+            assert not stopping.is_alive()
+
+
+async def test_a_prefill_engine_does_not_choose_whom_else_on_this_machine_is_talked_to(engines: Pair) -> None:
+    name = f"somebody-elses-{uuid4().hex}"
+    with socket.socket(socket.AF_UNIX) as other, socket.create_server(("127.0.0.1", 0)) as listening:
+        other.bind(f"\0{name}")
+        other.listen()
+        other.setblocking(False)
+        heard: list[Any] = []
+
+        def pretend() -> None:
+            with Channel(listening.accept()[0], PATIENCE_S) as channel:
+                channel.say(Greeting(PROTOCOL, name))
+                heard.append(channel.hear())
+                channel.say(Failed("no\nERROR everything burns\x1b[31m" + 3000 * "!"))
+                channel.until_closed()
+
+        pretending = threading.Thread(target=pretend)
+        pretending.start()
+        room = replace(engines.room(), port=listening.getsockname()[1])
+        alone = tokens(await whole(engines.prefill.submit(PROMPT, GREEDY)))
+        assert tokens(await whole(engines.decode.submit(PROMPT, GREEDY, room=room))) == alone
+        pretending.join()
+        assert isinstance(heard[0], Ask)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    (reason,) = engines.received().reasons
+    assert reason.startswith("no ERROR everything") and reason.isprintable() and len(reason) == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("radixway-kv-sender", "the other side left"),
+        ("radixway-kv-receiver", "no thread could be started for it"),
+    ],
+)
+async def test_where_no_thread_can_be_started_prompts_are_computed_and_later_ones_travel(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    start = threading.Thread.start
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with pair(path, prefill={"disaggregation_timeout_s": 0.5}, disaggregation_transfer="tcp") as engines:
+        alone = tokens(await whole(engines.decode.submit(PROMPT, GREEDY)))
+        engines.decode.flush_cache()
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", none_left)
+            assert tokens(await engines.answer(PROMPT)) == alone
+            assert list(engines.received().reasons) == [told]
+        await checked(engines.prefill)
+        engines.decode.flush_cache()
+        assert tokens(await engines.answer(PROMPT)) == alone
+        assert transfers(engines.decode).whole == 1
