@@ -25,6 +25,7 @@ SHOWN = yaml.safe_load(EXAMPLE)
         "semantic_cache",
         "tenants",
         "scale",
+        "discovery",
         "chat",
         "telemetry",
         "ext_proc",

@@ -42,8 +42,8 @@ def test_passwords_and_keys_are_not_shown():
 @pytest.mark.parametrize(
     ("sync", "why"),
     [
-        ({}, "give either redis, or bind and peers"),
-        ({**ZMQ, "redis": "redis://host"}, "give either redis, or bind and peers"),
+        ({}, "give either redis, or bind and peers, or ray: true"),
+        ({**ZMQ, "redis": "redis://host"}, "give either redis, or bind and peers, or ray: true"),
         ({"redis": "redis://host", "peers": ["tcp://h:1"]}, "peers belong to bind"),
         ({"bind": "tcp://h:1"}, "bind needs peers"),
         ({**ZMQ, "bind": "10.0.0.1:5560"}, "no ZeroMQ endpoint"),

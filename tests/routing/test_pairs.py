@@ -318,13 +318,22 @@ def test_vllms_decode_workers_are_candidates_alone_and_prefill_workers_never():
     assert registry_of(P | vllm).candidates("m") == ()
 
 
-def test_our_own_engine_is_told_that_it_has_no_role(caplog):
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_our_own_engine_says_itself_what_it_was_started_for(role):
+    registry = registry_of({"url": "http://w"})
+    worker = registry.get("http://w")
+    registry.learn(worker, Findings(models=("m",), engine="radixway", role=role, bootstrap_port=9000))
+    assert (worker.role, worker.dialect, worker.bootstrap_port) == (role, "radixway", 9000)
+    assert registry.candidates("m") == ((worker,) if role == "decode" else ()), "it can answer alone"
+
+
+def test_our_own_engine_given_another_role_than_it_was_started_for_does_both(caplog):
     registry = registry_of(P)
     worker = registry.get("http://p")
     registry.learn(worker, Findings(models=("m",), engine="radixway"))
     assert worker.role == "any" and registry.candidates("m") == (worker,)
     assert registry.prefillers("m") == ()
-    assert "hands no KV on" in caplog.text and "prefill" in caplog.text
+    assert "not started to prefill only" in caplog.text
 
 
 def test_a_role_needs_a_way_to_pass_kv():

@@ -39,3 +39,12 @@ def test_whatever_is_used_nothing_is_lost_and_nothing_piles_up(uses):
         order = dict.fromkeys(list(order)[-capacity:])
         recent.check()
         assert recent.blocks() == order.keys()
+
+
+def test_what_counts_of_its_uses_makes_the_same_order_again():
+    recent, again = RecentBlocks(), RecentBlocks()
+    for blocks in ([1, 2, 3], [1, 9], [4], [2]):
+        recent.use(blocks, 0.0)
+    for blocks in recent.uses():
+        again.use(blocks, 0.0)
+    assert recent.drop_surplus(0) == again.drop_surplus(0) == [3, 9, 1, 4, 2]

@@ -33,7 +33,7 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
 
     from radixway.client import Listing, call
 
-    table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", box=None)
+    table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", "from", box=None)
     for worker in finish(call(url, "GET", "/list_workers", Listing, key=key)).workers:
         table.add_row(
             worker.url,
@@ -42,5 +42,6 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
             str(worker.in_flight),
             str(worker.total),
             str(worker.kv_tokens or ""),
+            ", ".join(worker.sources),
         )
     out.print(table)

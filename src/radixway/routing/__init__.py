@@ -9,6 +9,7 @@ from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
 from radixway.routing.limits import Limits
 from radixway.routing.load import Load, PrefillRate, Share
+from radixway.routing.membership import API, CONFIG, REGISTERED, Found, Membership
 from radixway.routing.model_state import WorkersOfModel, state_of_model
 from radixway.routing.model_tokenizers import ModelTokenizers
 from radixway.routing.pairs import PairChoice, Pairs
@@ -23,6 +24,9 @@ from radixway.routing.weights import WeightVersions, read_version
 from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
 
 __all__ = [
+    "API",
+    "CONFIG",
+    "REGISTERED",
     "AlreadyReserved",
     "BlockIndex",
     "Breaker",
@@ -31,6 +35,7 @@ __all__ = [
     "Choice",
     "ErasablePrompts",
     "Findings",
+    "Found",
     "HealthMonitor",
     "Hedging",
     "KvEventsState",
@@ -40,6 +45,7 @@ __all__ = [
     "Limits",
     "Load",
     "Matches",
+    "Membership",
     "ModelTokenizers",
     "PairChoice",
     "Pairs",

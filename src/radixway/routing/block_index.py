@@ -16,7 +16,7 @@ Three kinds of knowledge meet here::
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import repeat
@@ -149,8 +149,18 @@ class BlockIndex:
             worker.followed = followed
 
     def resize(self, slot: int, capacity: int | None) -> None:
-        """How many blocks the worker's cache holds; None if nobody knows."""
-        self._workers[slot].capacity = max(1, capacity or self._assumed_blocks)
+        """How many blocks the worker's cache holds; None if nobody knows. No more are assumed from now on."""
+        worker = self._workers[slot]
+        worker.capacity = max(1, capacity or self._assumed_blocks)
+        self._unguess(worker.assumed.drop_surplus(worker.capacity), 1 << slot)
+
+    def assumed(self, slot: int) -> int:
+        """How many blocks the worker is assumed to hold."""
+        return len(self._workers[slot].assumed)
+
+    def assumed_uses(self, slot: int) -> Iterator[list[int]]:
+        """Those blocks by their latest uses, oldest first: sent again in this order, they are the same."""
+        return self._workers[slot].assumed.uses()
 
     def stored(self, slot: int, blocks: Iterable[int], tier: Tier = Tier.DEVICE) -> None:
         """The worker holds a copy of each of `blocks`, or one copy more."""

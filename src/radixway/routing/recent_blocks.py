@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _SLACK = 4096
 """Blocks of uses that later ones have replaced, and that may lie about beside as many as there are."""
@@ -34,6 +34,13 @@ class RecentBlocks:
     def blocks(self) -> set[int]:
         """All of them."""
         return set(self._stamps)
+
+    def uses(self) -> Iterator[list[int]]:
+        """What counts from each use, oldest first: used again in this order, they make the same LRU."""
+        stamps = self._stamps
+        for stamp, _, blocks in self._uses:
+            if left := [block for block in blocks if stamps.get(block) == stamp]:
+                yield left
 
     def use(self, blocks: Sequence[int], now: float) -> list[int]:
         """Note a use; returns the blocks that were not here."""

@@ -73,9 +73,9 @@ class Registry:
         """What the worker says of itself."""
         if worker.told != findings:
             worker.told = findings
-            if worker.role != worker.given.role:
+            if worker.given.role not in ("any", worker.role):
                 log.warning(
-                    "worker %s is Radixway's own engine, which hands no KV on: it does not only %s",
+                    "worker %s is Radixway's own engine, not started to %s only: it does both",
                     worker.name,
                     worker.given.role,
                 )

@@ -54,7 +54,12 @@ class Choice:
             if scores.parts:
                 values = map(_rounded, scores.parts[index])
                 told[worker.name] |= dict(zip(scores.terms, values, strict=True))
-        explanation: dict[str, Any] = {"worker": self.worker.name, "policy": self.policy}
+        worker = self.worker
+        explanation: dict[str, Any] = {
+            "worker": worker.name,
+            "sources": list(worker.sources),
+            "policy": self.policy,
+        }
         if scores.reason is not None:
             explanation["reason"] = scores.reason
         if self.request.tokens:

@@ -78,6 +78,10 @@ class Findings:
     engine: str | None = None
     """Which software it is, if it says."""
     weight_version: str | None = None
+    role: Role = "any"
+    """Our own engine says which it was started for."""
+    bootstrap_port: int | None = None
+    """And, if it prefills, where it is met."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +94,8 @@ class Worker:
     load: Load = field(default_factory=Load)
     breaker: Breaker = field(default_factory=Breaker)
     state: WorkerState = WorkerState.JOINING
+    sources: tuple[str, ...] = ()
+    """Who says that it belongs to the fleet; `routing/membership.py` keeps it."""
     removed: bool = False
     """It was taken out; what it is answering goes on to its end."""
     failures: int = 0
@@ -128,18 +134,28 @@ class Worker:
 
     @property
     def role(self) -> Role:
-        """As the operator gave it; our own engine hands no KV on, and does all whatever they gave it."""
-        return "any" if self.told.engine == OWN_ENGINE else self.given.role
+        """As the operator gave it. Our own engine knows better: given another one, it does both."""
+        if self.told.engine != OWN_ENGINE:
+            return self.given.role
+        return self.told.role if self.given.role in ("any", self.told.role) else "any"
 
     @property
-    def dialect(self) -> Literal["vllm", "sglang"] | None:
-        """How it hands KV on or takes it."""
+    def dialect(self) -> Literal["vllm", "sglang", "radixway"] | None:
+        """How it hands KV on or takes it; our own engine is asked as SGLang is, and tells of itself."""
+        if self.told.engine == OWN_ENGINE:
+            return "radixway" if self.told.role != "any" else None
         return self.given.disaggregation.dialect if self.given.disaggregation is not None else None
+
+    @property
+    def bootstrap_port(self) -> int | None:
+        """Where a prefill worker of SGLang's kind is met."""
+        given = self.given.disaggregation
+        return self.told.bootstrap_port or (given.bootstrap_port if given is not None else None)
 
     @property
     def answers_alone(self) -> bool:
         """It can prefill what it answers. SGLang's decode workers refuse a request without a pair."""
-        return self.role == "any" or (self.role == "decode" and self.dialect == "vllm")
+        return self.role == "any" or (self.role == "decode" and self.dialect != "sglang")
 
     @property
     def kv_tokens(self) -> int | None:
@@ -167,6 +183,7 @@ class Worker:
             "name": self.name,
             "url": self.url,
             "state": self.state.value,
+            "sources": list(self.sources),
             "models": list(self.models),
             "pools": list(self.pools),
             "role": self.role,

@@ -1,0 +1,104 @@
+"""`radixway workers announce`: beside a worker, says at gateways that it is there, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from radixway.cli.options import GATEWAY, AdminKey, given
+from radixway.cli.terminal import fail, out
+from radixway.config import check_worker_url
+
+_AGAIN_S = 1.0
+"""After which a gateway that did not answer is told again."""
+_LOOK_S = 0.5
+"""How often it is asked whether a worker that leaves has anything in hand."""
+
+
+def workers_announce(
+    worker: str,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A gateway; repeatable. Default: {GATEWAY}", envvar="RADIXWAY_URL", metavar="URL"),
+    ] = None,
+    key: AdminKey = None,
+    model: Annotated[list[str] | None, typer.Option(help="Default: what the worker says")] = None,
+    pool: Annotated[list[str] | None, typer.Option(help="What it belongs to; repeatable")] = None,
+    role: Annotated[str | None, typer.Option(metavar="any|prefill|decode")] = None,
+    disaggregation: Annotated[str | None, typer.Option(metavar="vllm|sglang")] = None,
+    max_batch_size: Annotated[int | None, typer.Option(min=1, help="Requests it runs at a time")] = None,
+    max_in_flight: Annotated[int | None, typer.Option(min=1, help="Requests it is given at a time")] = None,
+    ttl: Annotated[float, typer.Option(min=1, help="Seconds that each word of it holds")] = 30,
+    drain: Annotated[float, typer.Option(min=0, help="Seconds that it may take to finish at the end")] = 600,
+) -> None:
+    """Say at gateways that a worker is there, until a signal; then wait until it has nothing in hand."""
+    try:
+        target = check_worker_url(worker)
+    except ValueError as error:
+        fail(str(error))
+    fields = given(
+        models=model,
+        pools=pool,
+        role=role,
+        disaggregation=disaggregation,
+        max_batch_size=max_batch_size,
+        max_in_flight=max_in_flight,
+    )
+    asyncio.run(_announce({"url": target, "ttl_s": ttl, **fields}, url or [GATEWAY], key, drain))
+
+
+async def _announce(body: dict[str, Any], gateways: list[str], key: str | None, drain_s: float) -> None:
+    from radixway.net.stopping import stop
+
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    beating = [asyncio.create_task(_beat(gateway, body, key)) for gateway in gateways]
+    stopped = asyncio.create_task(stopping.wait())
+    refused, _ = await asyncio.wait([stopped, *beating], return_when=asyncio.FIRST_COMPLETED)
+    await stop([stopped, *beating])
+    for task in refused - {stopped}:
+        fail(str(task.exception()))
+    try:
+        async with asyncio.timeout(drain_s):
+            await asyncio.gather(*(_leave(gateway, body["url"], key) for gateway in gateways))
+    except TimeoutError:
+        fail(f"{body['url']} has not finished within {drain_s:g} s")
+
+
+async def _beat(gateway: str, body: dict[str, Any], key: str | None) -> None:
+    """What a gateway says is shown when it changes. Raises CallFailed where it cannot ever be told that."""
+    from radixway.client import CallFailed, Registered, call
+
+    shown = ""
+    while True:
+        try:
+            told = await call(gateway, "POST", "/workers", Registered, body, key)
+            says, pause_s = told.state, told.heartbeat_s
+        except CallFailed as failure:
+            if failure.status == 400:
+                raise
+            says, pause_s = str(failure), _AGAIN_S
+        if says != shown:
+            out.print(f"{body['url']} at {gateway}: {says}")
+            shown = says
+        await asyncio.sleep(pause_s)
+
+
+async def _leave(gateway: str, worker: str, key: str | None) -> None:
+    """Returns once the gateway has nothing in hand there, or is not there itself."""
+    from radixway.client import CallFailed, Registered, call
+
+    while True:
+        try:
+            told = await call(gateway, "DELETE", "/workers", Registered, {"url": worker}, key)
+        except CallFailed as failure:
+            if failure.status != 404:
+                out.print(f"{worker} at {gateway}: {failure}")
+            return
+        if not told.in_flight:
+            return
+        await asyncio.sleep(_LOOK_S)

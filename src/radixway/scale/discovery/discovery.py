@@ -1,0 +1,114 @@
+"""Follows all sources and has their words done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from radixway.net.stopping import stop
+from radixway.routing import Found, Membership
+from radixway.scale.discovery.source import Source, SourceFailed
+from radixway.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.2, 15.0)
+"""Before a source that failed is followed again: the first, and the longest they double up to."""
+_RETIRE_EVERY_S = 0.5
+
+
+@dataclass(slots=True)
+class _Followed:
+    source: Source
+    told: bool = False
+    """It has said something."""
+    problem: str | None = None
+    """Why it cannot be followed at the moment."""
+    pause_s: float = _PAUSES_S[0]
+
+
+class Discovery:
+    """A task for each source. One that fails is followed again; what it said last holds until then."""
+
+    def __init__(self, membership: Membership, sources: Sequence[Source], metrics: Metrics) -> None:
+        self._membership = membership
+        self._followed = [_Followed(source) for source in sources]
+        metrics.counters(
+            "radixway_discovery_changes",
+            "What sources' words have done to workers",
+            "change",
+            lambda: membership.changes.items(),
+        )
+        metrics.gauges(
+            "radixway_discovery_workers",
+            "Workers that each source names",
+            "source",
+            lambda: membership.counts().items(),
+        )
+        metrics.gauges(
+            "radixway_discovery_up",
+            "Sources that can be followed: 1, or 0",
+            "source",
+            lambda: [(each.source.name, float(each.problem is None)) for each in self._followed],
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow them; workers stay as they are at the end."""
+        loop = asyncio.get_running_loop()
+        tasks = [
+            loop.create_task(self._keep_following(each), name=f"discovery {each.source.name}")
+            for each in self._followed
+        ]
+        tasks.append(loop.create_task(self._keep_retiring(), name="discovery retires workers"))
+        try:
+            yield
+        finally:
+            await stop(tasks)
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: each source that is followed."""
+        counts = self._membership.counts()
+        return {
+            each.source.name: {
+                "state": "down" if each.problem else "ok" if each.told else "starting",
+                "problem": each.problem,
+                "workers": counts.get(each.source.name, 0),
+            }
+            for each in self._followed
+        }
+
+    async def _pause(self, each: _Followed, least_s: float) -> None:
+        await asyncio.sleep(min(max(each.pause_s, least_s), _PAUSES_S[1]))
+        each.pause_s = min(each.pause_s * 2, _PAUSES_S[1])
+
+    async def _keep_following(self, each: _Followed) -> None:
+        def tell(found: Iterable[Found]) -> None:
+            if each.problem is not None:
+                log.info("discovery: %s works again", each.source.name)
+            each.told, each.problem, each.pause_s = True, None, _PAUSES_S[0]
+            self._membership.tell(each.source.name, found)
+
+        while True:
+            least_s = 0.0
+            try:
+                await each.source.follow(tell)
+                return
+            except SourceFailed as failure:
+                problem, least_s = str(failure), failure.retry_after_s or 0.0
+                if each.problem is None:
+                    log.warning("discovery: %s: %s", each.source.name, problem)
+            except Exception as error:
+                problem = f"a defect of the gateway: {error}"
+                log.exception("discovery: following %s met a defect of the gateway", each.source.name)
+            each.problem = problem
+            await self._pause(each, least_s)
+
+    async def _keep_retiring(self) -> None:
+        while True:
+            await asyncio.sleep(_RETIRE_EVERY_S)
+            self._membership.retire()
