@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from radixway.config import AnyPolicy, RoutingSection, WorkerSection
-from radixway.routing import Selector, Share, Worker
+from radixway.routing import Selector, Share, Worker, WorkerState
 
 
 class SimulatedGateway:
@@ -18,10 +18,16 @@ class SimulatedGateway:
     ) -> None:
         self.selector = Selector(RoutingSection(policy=policy), clock=clock, rng=random.Random(seed))
         self.workers: list[Worker] = []
-        for number in range(workers):
-            worker = Worker(WorkerSection(url=f"http://worker-{number}", kv_tokens=kv_tokens))
-            self.selector.enroll(worker)
-            self.workers.append(worker)
+        for _ in range(workers):
+            self.add(kv_tokens)
+
+    def add(self, kv_tokens: int) -> Worker:
+        """One more worker."""
+        worker = Worker(WorkerSection(url=f"http://worker-{len(self.workers)}", kv_tokens=kv_tokens))
+        worker.state = WorkerState.READY
+        self.selector.enroll(worker)
+        self.workers.append(worker)
+        return worker
 
 
 class LoadExchange:

@@ -10,7 +10,7 @@ from math import inf
 from operator import itemgetter
 
 from radixway.config import AnyPolicy
-from radixway.routing import Lease, RoutingRequest
+from radixway.routing import Choice, Lease, RoutingRequest, Worker
 from radixway.simulate.engine_model import EngineConstants, EngineModel, Job
 from radixway.simulate.gateways import LoadExchange, SimulatedGateway
 from radixway.simulate.trace import Trace
@@ -113,9 +113,7 @@ class Simulation:
             self._exchange = LoadExchange(self._gateways, setting.sync_delay_s, self._clock)
         self._feeds: list[_Feed] = []
         for _ in range(setting.workers):
-            feed = _Feed()
-            feed.engine = EngineModel(setting.constants, trace.block_tokens, setting.kv_tokens, feed)
-            self._feeds.append(feed)
+            self._add_engine()
         self._leases: dict[int, Lease] = {}
         self._outcome = Outcome()
 
@@ -142,11 +140,12 @@ class Simulation:
                 stream=True,
             )
             gateway = self._gateways[number % len(self._gateways)]
-            choice = gateway.selector.pick(request, gateway.workers)
+            choice = gateway.selector.pick(request, self._candidates(gateway))
             job = Job(asked.blocks, asked.input_tokens, asked.output_tokens, now)
             self._leases[id(job)] = gateway.selector.reserve(choice)
             self._feeds[gateway.workers.index(choice.worker)].engine.submit(job, now)
             expected += choice.cached_tokens
+            self._sent(choice)
         self._work_until(inf)
         progress(len(self._trace.requests))
         self._outcome.expected_cached_tokens = expected if policy.reads_blocks else None
@@ -154,7 +153,7 @@ class Simulation:
         self._outcome.busy_s = [feed.engine.busy_s for feed in self._feeds]
         self._outcome.requests = [
             sum(gateway.workers[number].load.total for gateway in self._gateways)
-            for number in range(self._setting.workers)
+            for number in range(len(self._feeds))
         ]
         return self._outcome
 
@@ -168,6 +167,22 @@ class Simulation:
             running = feed.engine.running
             assert in_hand == running, f"{in_hand} in hand for {running} running"
 
+    def _add_engine(self) -> None:
+        setting = self._setting
+        feed = _Feed()
+        feed.engine = EngineModel(setting.constants, self._trace.block_tokens, setting.kv_tokens, feed)
+        self._feeds.append(feed)
+
+    def _candidates(self, gateway: SimulatedGateway) -> Sequence[Worker]:
+        """Who may be sent a request now."""
+        return gateway.workers
+
+    def _sent(self, choice: Choice) -> None:
+        """A request is on its way."""
+
+    def _came(self, job: Job) -> None:
+        """A request's first token has come or, once it is `finished`, its last."""
+
     def _work_until(self, now: float) -> None:
         happened = merge(*(feed.engine.run_until(now) for feed in self._feeds), key=itemgetter(0))
         for when, job in happened:
@@ -178,6 +193,7 @@ class Simulation:
                 self._note(job)
             else:
                 self._leases[id(job)].prefill_done()
+            self._came(job)
         self._exchange_until(now)
 
     def _exchange_until(self, now: float) -> None:

@@ -1,0 +1,109 @@
+"""`radixway plan`: what a gateway's planner says, what it had said to a trace, what an engine can do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from radixway.cli.options import GATEWAY, AdminKey, ConfigFile, GatewayUrl, load
+from radixway.cli.terminal import fail, finish, out
+
+plan_app = typer.Typer(help="How many replicas there should be.", invoke_without_command=True)
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write it here.", metavar="FILE")]
+
+
+@plan_app.callback()
+def plan(
+    context: typer.Context,
+    trace: Annotated[
+        Path | None, typer.Option(help="Plan for this traffic, simulated.", metavar="FILE")
+    ] = None,
+    config: ConfigFile = None,
+    model: Annotated[str, typer.Option(help="Whose objective and profile hold for TRACE.")] = "default",
+    start: Annotated[
+        int | None, typer.Option(help="Replicas at first. Default: max_replicas.", min=1)
+    ] = None,
+    speedup: Annotated[float, typer.Option(help="How much faster requests come than in TRACE.")] = 1.0,
+    window_s: Annotated[float, typer.Option(help="The objective is judged by such windows.", min=1)] = 60.0,
+    json: JsonFile = None,
+    url: GatewayUrl = GATEWAY,
+    key: AdminKey = None,
+) -> None:
+    """With --trace, what would have been proposed for that traffic; else what a running gateway proposes."""
+    if context.invoked_subcommand is not None:
+        return
+    if trace is None:
+        _show(_asked(url, key), json)
+        return
+    from radixway.scale.planner.dry_run import Order, Refused, dry_run
+
+    settings = load(config)
+    section = settings.scale.planner
+    most = 16 if section is None else section.of(model).max_replicas
+    try:
+        dry_run(Order(trace, model, start or most, speedup, window_s, json), settings, out)
+    except Refused as error:
+        fail(str(error))
+
+
+@plan_app.command()
+def profile(
+    url: Annotated[str, typer.Argument(help="An engine that nobody else asks.", metavar="URL")],
+    model: Annotated[str, typer.Option(help="The model to ask for.")],
+    startup_s: Annotated[float, typer.Option(help="How long it takes to start.", min=0)] = 60.0,
+    key: Annotated[str | None, typer.Option(help="Sent as bearer token.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Measure one engine, and print the `profile` to configure."""
+    from radixway.scale.planner.profiling import ProfilingFailed, fit, measure
+
+    try:
+        alone, together = asyncio.run(measure(url, model, key))
+        fitted = fit(alone, together, startup_s).model_dump(
+            include={"step_s", "prefill_s", "decode_s", "context_s", "startup_s"}
+        )
+    except (ProfilingFailed, ValueError) as error:
+        fail(str(error))
+    out.print("profile:")
+    for name, value in fitted.items():
+        out.print(f"  {name}: {value:.6g}")
+    _write(fitted, json)
+
+
+def _asked(url: str, key: str | None) -> dict[str, Any]:
+    from radixway.client import call
+
+    return finish(call(url, "GET", "/plan", dict[str, Any], key=key))
+
+
+def _show(told: dict[str, Any], json: Path | None) -> None:
+    from rich.table import Table
+
+    table = Table("model", "role", box=None)
+    for column in ("replicas", "ready", "by load", "by forecast", "pressure"):
+        table.add_column(column, justify="right")
+    for each in told["models"]:
+        for role, plan in each["roles"].items():
+            forecast, pressure = plan["by_forecast"], plan["pressure"]
+            table.add_row(
+                *(each["model"], role, str(plan["replicas"]), str(plan["ready"]), str(plan["by_load"])),
+                "–" if forecast is None else str(forecast),
+                "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
+            )
+    out.print(table)
+    _write(told, json)
+
+
+def _write(told: dict[str, Any], path: Path | None) -> None:
+    if path is None:
+        return
+    import msgspec
+
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+    except OSError as error:
+        fail(f"cannot write {path}: {error.strerror}")

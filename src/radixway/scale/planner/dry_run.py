@@ -1,0 +1,154 @@
+"""`radixway plan --trace`: what would have been proposed for recorded traffic, and how that had gone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from radixway.config import Config, ConfigError, PlannerSection
+from radixway.scale.planner.forecast import forecaster
+from radixway.scale.planner.planner import Plan
+from radixway.scale.planner.simulated import Kept, PlannedScaler, constants_of, kept
+from radixway.simulate import Setting, Trace, TraceError, read_trace
+from radixway.simulate.elastic import ElasticSimulation
+
+_UNBOUNDED_KV_TOKENS = 10**9
+_TABLE_COLUMNS = 110
+_MOST_LOOKS = 500_000
+"""Of a planner at one trace: some minutes of computing."""
+
+
+class Refused(Exception):
+    """The command cannot do what it was asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the command line asks for."""
+
+    trace: Path
+    model: str
+    """Whose objective and profile hold."""
+    start: int
+    """Replicas to begin with."""
+    speedup: float
+    window_s: float
+    """The objective is judged by windows of so many seconds."""
+    json: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What became of it."""
+
+    plans: list[tuple[float, Plan]]
+    kept: Kept
+    seconds: float
+    most: int
+
+    @property
+    def mean_replicas(self) -> float:
+        """Over the whole time."""
+        return self.kept.replica_hours * 3600 / self.seconds if self.seconds else 0.0
+
+
+def dry_run(order: Order, config: Config, out: Console) -> None:
+    """Carry out `order`: a table to `out`, and a file. Raises Refused."""
+    section = config.scale.planner or PlannerSection()
+    try:
+        trace = read_trace(order.trace)
+        done = replay(trace, section, order, config)
+    except (TraceError, ValueError, ConfigError) as error:
+        raise Refused(str(error)) from None
+    out.width = max(out.width, _TABLE_COLUMNS)
+    out.print(_headline(order, section, trace, done), soft_wrap=True)
+    out.print(_table(section, done))
+    if order.json is not None:
+        try:
+            order.json.write_bytes(msgspec.json.format(msgspec.json.encode(report(order, section, done))))
+        except OSError as error:
+            raise Refused(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def replay(trace: Trace, section: PlannerSection, order: Order, config: Config) -> DryRun:
+    """The trace against simulated engines of the model's profile, as many as the planner proposes.
+
+    Raises ValueError for what cannot be simulated, ConfigError for a forecast whose package is missing.
+    """
+    planned = section.of(order.model)
+    profile = planned.profile
+    seconds = trace.requests[-1].at / order.speedup if order.speedup > 0 else 0.0
+    if seconds / section.load_interval_s > _MOST_LOOKS:
+        raise ValueError(
+            f"{order.trace} takes {seconds:.3g} s, too long to look at every {section.load_interval_s:g} s:"
+            " timestamps are milliseconds since the trace began"
+        )
+    setting = Setting(
+        workers=order.start,
+        kv_tokens=profile.kv_tokens or _UNBOUNDED_KV_TOKENS,
+        speedup=order.speedup,
+        constants=constants_of(profile),
+    )
+    scaler = PlannedScaler(section, forecaster(section.forecast), order.model)
+    growth = ElasticSimulation(trace, config.routing.policy, setting, scaler, profile.startup_s).grow()
+    return DryRun(scaler.plans, kept(growth, planned.objective, order.window_s), seconds, growth.most)
+
+
+def report(order: Order, section: PlannerSection, done: DryRun) -> dict[str, Any]:
+    """All of it for a machine."""
+    return {
+        "trace": order.trace.name,
+        "model": order.model,
+        "objective": section.of(order.model).objective.model_dump(),
+        "windows": {"seconds": order.window_s, "all": done.kept.windows, "held": done.kept.held},
+        "replicas": {
+            "mean": done.mean_replicas,
+            "most": done.most,
+            "replica_hours": done.kept.replica_hours,
+        },
+        "plans": [{"at_s": round(at, 3)} | plan.explain() for at, plan in done.plans],
+        "profile": asdict(constants_of(section.of(order.model).profile)),
+    }
+
+
+def _headline(order: Order, section: PlannerSection, trace: Trace, done: DryRun) -> str:
+    objective = section.of(order.model).objective
+    return (
+        f"{order.trace.name}: {len(trace.requests)} requests in {done.seconds:.0f} s; first token within "
+        f"{objective.ttft_s:g} s for {objective.ttft_percentile:.0%}, {objective.itl_s * 1e3:g} ms between "
+        f"tokens: held in {done.kept.held} of {done.kept.windows} windows of {order.window_s:g} s with "
+        f"{done.mean_replicas:.2f} replicas on average, {done.most} at most"
+    )
+
+
+def _table(section: PlannerSection, done: DryRun) -> Table:
+    table = Table("from s", box=None)
+    for column in ("replicas", "by load", "by forecast", "pressure", "requests/s", "TTFT", "ITL"):
+        table.add_column(column, justify="right")
+    before: float | None = None
+    for at, plan in done.plans:
+        if before is not None and at - before < section.interval_s:
+            continue
+        before = at
+        role = plan.roles["any"]
+        rate = None if plan.demand is None else plan.demand.requests_per_s
+        table.add_row(
+            f"{at:.0f}",
+            str(role.replicas),
+            str(role.by_load),
+            "–" if role.by_forecast is None else str(role.by_forecast),
+            f"{role.pressure:.2f}",
+            _number(rate, "{:.2f}"),
+            _number(role.expected_ttft_s, "{:.2f} s"),
+            _number(role.expected_itl_s, "{:.4f} s"),
+        )
+    return table
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)

@@ -1,0 +1,174 @@
+"""What the planner sees of a model's requests: sums over a short time, which add up to longer ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import exp2, log2
+from statistics import fmean, pvariance
+
+_PER_DOUBLING = 16
+"""Classes of a histogram between a value and its double: percentiles are within 5 %."""
+_LEAST = 1e-6
+_BURSTINESS = (1.0, 16.0)
+
+
+class Histogram:
+    """Values above 0 by classes of equal ratio, in bounded memory; mean and mean square are exact."""
+
+    __slots__ = ("_classes", "count", "squares", "total")
+
+    def __init__(self) -> None:
+        self._classes: Counter[int] = Counter()
+        self.count = 0
+        self.total = 0.0
+        self.squares = 0.0
+
+    def add(self, value: float) -> None:
+        """One more value; what is not above 0 counts as next to nothing."""
+        self._classes[round(_PER_DOUBLING * log2(max(value, _LEAST)))] += 1
+        self.count += 1
+        self.total += value
+        self.squares += value * value
+
+    def update(self, other: Histogram) -> None:
+        """All the values of another one."""
+        self._classes.update(other._classes)
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+
+    @property
+    def mean(self) -> float:
+        """0 without values."""
+        return self.total / self.count if self.count else 0.0
+
+    @property
+    def variability(self) -> float:
+        """Squared coefficient of variation: variance over squared mean. 0 without values."""
+        return max(0.0, self.squares / self.count / self.mean**2 - 1) if self.mean else 0.0
+
+    def percentile(self, share: float) -> float | None:
+        """The least value that `share` of all do not exceed, give or take its class. None without values."""
+        left = share * self.count
+        for at in sorted(self._classes):
+            left -= self._classes[at]
+            if left <= 0:
+                return exp2(at / _PER_DOUBLING)
+        return None
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What happened to a model's requests in `span_s` seconds."""
+
+    span_s: float = 0.0
+    requests: int = 0
+    """That came, answered or not."""
+    prompt_tokens: int = 0
+    """Of those that were given to a replica."""
+    pairs: int = 0
+    """Pairs of a prompt's token to prefill and one before it, cached or not."""
+    uncached: Histogram = field(default_factory=Histogram)
+    """Tokens that each of those had to prefill."""
+    ttft_s: Histogram = field(default_factory=Histogram)
+    answers: int = 0
+    """That ended."""
+    output_tokens: int = 0
+    """Of those."""
+    decode_s: float = 0.0
+    """From each one's first token to its last, in all."""
+    gaps: int = 0
+    """Between those tokens."""
+
+    def came(self) -> None:
+        """A request arrived."""
+        self.requests += 1
+
+    def placed(self, prompt_tokens: int, uncached_tokens: int) -> None:
+        """A replica was found for it, on which so many of its tokens are to be prefilled."""
+        uncached = min(max(1, uncached_tokens), max(1, prompt_tokens))
+        self.prompt_tokens += prompt_tokens
+        self.pairs += uncached * (prompt_tokens - uncached) + uncached * (uncached - 1) // 2
+        self.uncached.add(uncached)
+
+    def first_token(self, ttft_s: float) -> None:
+        """It came `ttft_s` seconds after the request."""
+        self.ttft_s.add(ttft_s)
+
+    def ended(self, output_tokens: int, decode_s: float | None) -> None:
+        """An answer of so many tokens ended so long after its first; None where nobody saw that one."""
+        self.answers += 1
+        self.output_tokens += output_tokens
+        if decode_s is not None and output_tokens > 1:
+            self.decode_s += decode_s
+            self.gaps += output_tokens - 1
+
+    @property
+    def itl_s(self) -> float | None:
+        """Mean seconds between tokens; None where there were none."""
+        return self.decode_s / self.gaps if self.gaps else None
+
+    @classmethod
+    def together(cls, parts: Iterable[Traffic]) -> Traffic:
+        """One after the other as one."""
+        whole = cls()
+        for part in parts:
+            whole.span_s += part.span_s
+            whole.requests += part.requests
+            whole.prompt_tokens += part.prompt_tokens
+            whole.pairs += part.pairs
+            whole.uncached.update(part.uncached)
+            whole.ttft_s.update(part.ttft_s)
+            whole.answers += part.answers
+            whole.output_tokens += part.output_tokens
+            whole.decode_s += part.decode_s
+            whole.gaps += part.gaps
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked of a fleet, as rates and means."""
+
+    requests_per_s: float
+    uncached_tokens: float
+    """Tokens to prefill per request."""
+    long_tokens: float
+    """The same of the request at the objective's percentile."""
+    variability: float
+    """Squared coefficient of variation of the tokens to prefill."""
+    burstiness: float
+    """Variance of arrivals over their mean: 1 for independent ones."""
+    pairs: float
+    """Pairs of tokens in prefill, per request."""
+    context_tokens: float
+    """Tokens that a decoding request attends to."""
+    output_tokens: float
+    """Per answer."""
+
+
+def demand_of(parts: Sequence[Traffic], percentile: float) -> Demand | None:
+    """The demand that `parts`, one after the other, were of. None where nothing was placed."""
+    whole = Traffic.together(parts)
+    placed = whole.uncached.count
+    if not placed or not whole.span_s:
+        return None
+    output = whole.output_tokens / whole.answers if whole.answers else 0.0
+    return Demand(
+        requests_per_s=whole.requests / whole.span_s,
+        uncached_tokens=whole.uncached.mean,
+        long_tokens=whole.uncached.percentile(percentile) or 0.0,
+        variability=whole.uncached.variability,
+        burstiness=_burstiness([part.requests for part in parts]),
+        pairs=whole.pairs / placed,
+        context_tokens=whole.prompt_tokens / placed + output / 2,
+        output_tokens=output,
+    )
+
+
+def _burstiness(counts: Sequence[int]) -> float:
+    mean = fmean(counts)
+    low, high = _BURSTINESS
+    return min(high, max(low, pvariance(counts) / mean)) if mean and len(counts) > 1 else low

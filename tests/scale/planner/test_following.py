@@ -1,0 +1,69 @@
+"""A simulated fleet that does what the planner proposes, through a day of a quarter of an hour.
+
+Far harder than a day: `benchmarks/planner.py` says what is held at the pace of an hour.
+"""
+
+import math
+
+import pytest
+
+from planned_traffic import trace
+from radixway.config import LeastLoadedPolicy, ObjectiveSection, PlannerSection, ProfileSection
+from radixway.scale.planner import Capacity, Traffic, demand_of, forecaster
+from radixway.scale.planner.simulated import PlannedScaler, constants_of, kept
+from radixway.simulate import Setting
+from radixway.simulate.elastic import ElasticSimulation
+
+SECONDS, PEAK = 900, 14.0
+OBJECTIVE = ObjectiveSection(ttft_s=2.0, ttft_percentile=0.9, itl_s=0.05)
+CONFIG = PlannerSection(
+    objective=OBJECTIVE,
+    profile=ProfileSection(prefill_s=0.0004, startup_s=15),
+    forecast="holt",
+    forecast_share=0.95,
+    interval_s=15,
+    scale_down_patience_s=30,
+    max_replicas=30,
+)
+
+
+def day(at):
+    """From the trough, a sixth of the peak, to the peak and back."""
+    return PEAK * (7 - 5 * math.cos(2 * math.pi * at / SECONDS)) / 12
+
+
+@pytest.fixture(scope="module")
+def followed():
+    """What became of the fleet, and how many replicas its peak needs."""
+    load = trace(day, SECONDS, prompt=1200, output=30)
+    peak = Traffic(30.0)
+    for request in load.requests:
+        if abs(request.at - SECONDS / 2) < 15:
+            peak.came()
+            peak.placed(request.input_tokens, request.input_tokens)
+            peak.ended(request.output_tokens, None)
+    needed = Capacity(CONFIG.profile, OBJECTIVE).need(demand_of([peak], 0.9), "any", 1, 30).replicas
+    scaler = PlannedScaler(CONFIG, forecaster(CONFIG.forecast))
+    setting = Setting(workers=needed, constants=constants_of(CONFIG.profile))
+    simulation = ElasticSimulation(load, LeastLoadedPolicy(), setting, scaler, CONFIG.profile.startup_s)
+    growth = simulation.grow()
+    simulation.check()
+    assert len(growth.served) == len(load.requests)
+    return growth, needed
+
+
+def test_the_objective_is_held_in_most_of_the_day(followed):
+    growth, _ = followed
+    assert kept(growth, OBJECTIVE, 30).share >= 0.85
+
+
+def test_it_takes_fewer_replicas_than_the_peak_needs_all_day(followed):
+    growth, needed = followed
+    assert growth.replica_s / SECONDS <= 0.85 * needed
+
+
+def test_replicas_follow_the_load_up_and_down(followed):
+    growth, _ = followed
+    counts = {round(at): count for at, count in growth.decisions}
+    assert counts[450] > 1.5 * counts[150]
+    assert counts[450] > 1.5 * counts[890]
