@@ -1,0 +1,77 @@
+"""`radixway ray`: the gateway and its engines in a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from radixway.cli.options import load
+from radixway.cli.terminal import fail, out
+
+if TYPE_CHECKING:
+    from ray.serve.schema import ApplicationStatusOverview
+
+ray_app = typer.Typer(help="The gateway and its engines in a Ray cluster.", no_args_is_help=True)
+
+Address = Annotated[
+    str | None, typer.Option(help="The cluster; default: the one of this machine.", envvar="RAY_ADDRESS")
+]
+Application = Annotated[str, typer.Option("--name", help="The application.", metavar="NAME")]
+
+
+@ray_app.command("deploy")
+def ray_deploy(
+    config: Annotated[
+        Path | None, typer.Argument(help="Default: ./radixway.yaml if there is one.", metavar="CONFIG")
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Deploy what a configuration's `ray` section says, or change what was deployed before."""
+    settings = load(config)
+    with _cluster(address) as cluster:
+        _show(cluster.deploy(settings))
+
+
+@ray_app.command("status")
+def ray_status(name: Application = "radixway", address: Address = None) -> None:
+    """Show how the application and its replicas are."""
+    with _cluster(address) as cluster:
+        _show(cluster.status(name))
+
+
+@ray_app.command("delete")
+def ray_delete(name: Application = "radixway", address: Address = None) -> None:
+    """End the application; Ray itself stays."""
+    with _cluster(address) as cluster:
+        cluster.delete(name)
+    out.print(f"{name} is deleted")
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[ModuleType]:
+    """What can be done there. A mistake ends the command."""
+    try:
+        from radixway.scale.ray_serve import command
+    except ModuleNotFoundError as error:
+        fail(f"Ray is not installed (there is no {error.name}): pip install 'radixway[ray]'")
+    try:
+        with command.connected(address):
+            yield command
+    except (command.NoCluster, command.NotDeployed, RuntimeError) as error:
+        fail(str(error))
+
+
+def _show(application: ApplicationStatusOverview) -> None:
+    table = Table("deployment", "status", "replicas", box=None, pad_edge=False)
+    for name, deployment in application.deployments.items():
+        replicas = ", ".join(f"{count} {state.lower()}" for state, count in deployment.replica_states.items())
+        table.add_row(name, deployment.status.value.lower(), replicas)
+    out.print(f"application {application.status.value.lower()}  {escape(application.message)}".rstrip())
+    out.print(table)

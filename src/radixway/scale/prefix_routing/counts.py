@@ -1,0 +1,72 @@
+"""What a router tells Ray's metrics: counted in passing, handed over once a second at most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from ray.util import metrics
+
+_EVERY_S = 1.0
+_TAGS = ("application", "deployment")
+
+
+class Counts:
+    """Of one router; belongs to its event loop."""
+
+    def __init__(self, app: str, deployment: str, state: Callable[[], tuple[int, bool]]) -> None:
+        """`state`: blocks that are remembered, and whether the router is alone."""
+        self._state = state
+        tags = {"application": app, "deployment": deployment}
+        self._choices = metrics.Counter(
+            "radixway_router_choices",
+            description="Requests for which a replica was chosen, by why it was this one.",
+            tag_keys=(*_TAGS, "reason"),
+        ).set_default_tags(tags)
+        self._prompt_tokens = metrics.Counter(
+            "radixway_router_prompt_tokens",
+            description="Prompt tokens of requests, estimated by their length.",
+            tag_keys=_TAGS,
+        ).set_default_tags(tags)
+        self._seen_tokens = metrics.Counter(
+            "radixway_router_seen_tokens",
+            description="Of those, what the chosen replicas had seen before.",
+            tag_keys=_TAGS,
+        ).set_default_tags(tags)
+        self._blocks = metrics.Gauge(
+            "radixway_router_blocks",
+            description="Blocks of prompts that this router remembers, of all replicas.",
+            tag_keys=_TAGS,
+        ).set_default_tags(tags)
+        self._is_alone = metrics.Gauge(
+            "radixway_router_alone",
+            description="1 while the actor that shares prefixes among routers does not answer.",
+            tag_keys=_TAGS,
+        ).set_default_tags(tags)
+        self._reasons: Counter[str] = Counter()
+        self._tokens = self._seen = 0
+        self._handing_over: asyncio.TimerHandle | None = None
+
+    def chosen(self, reason: str, tokens: int, seen_tokens: int) -> None:
+        """A replica was chosen for a prompt of so many tokens, and why."""
+        self._reasons[reason] += 1
+        self._tokens += tokens
+        self._seen += seen_tokens
+        if self._handing_over is None:
+            loop = asyncio.get_running_loop()
+            self._handing_over = loop.call_later(_EVERY_S, self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._handing_over = None
+        for reason, count in self._reasons.items():
+            self._choices.inc(count, tags={"reason": reason})
+        self._reasons.clear()
+        if self._tokens:
+            self._prompt_tokens.inc(self._tokens)
+        if self._seen:
+            self._seen_tokens.inc(self._seen)
+        self._tokens = self._seen = 0
+        blocks, alone = self._state()
+        self._blocks.set(blocks)
+        self._is_alone.set(alone)

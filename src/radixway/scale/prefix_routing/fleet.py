@@ -1,0 +1,115 @@
+"""A deployment's replicas as the gateway's selector knows workers: who has seen what, who has what in hand.
+
+Synchronous and free of Ray. A request's lease begins when its replica is chosen, before it is sent, so that
+of a burst each sees those before it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from radixway.config import RoutingSection, WorkerSection
+from radixway.routing import Choice, Lease, RoutingRequest, Selector, Share, Worker
+from radixway.routing.policies import Policy
+from radixway.scale.prefix_routing.seen import SeenPrefixes
+from radixway.scale.prefix_routing.settings import PrefixSettings
+
+FORGOTTEN_AFTER_S = 3600.0
+"""A lease whose end nobody told of: a slot reserved in Ray and never used is given back without a word."""
+
+
+class Fleet:
+    """The replicas that a router may choose among."""
+
+    def __init__(
+        self, settings: PrefixSettings, clock: Callable[[], float], rng: random.Random | None = None
+    ) -> None:
+        """`clock`: monotonic seconds."""
+        self._selector = Selector(RoutingSection(), clock=clock, rng=rng)
+        self._clock = clock
+        self.seen = SeenPrefixes(settings, self._selector.index)
+        self.fleet_rate = self._selector.ledger.fleet_rate
+        """How fast replicas prefill that do not say it themselves."""
+        self._workers: dict[str, Worker] = {}
+        self._leases: dict[tuple[str, str], tuple[float, Lease]] = {}
+        """By replica and request, oldest first."""
+
+    def __contains__(self, replica: str) -> bool:
+        return replica in self._workers
+
+    def worker(self, replica: str) -> Worker:
+        """A replica that is known. Raises KeyError for another."""
+        return self._workers[replica]
+
+    def seen_share(self, worker: Worker) -> float:
+        """How much of all that may be remembered is of this replica: below 1."""
+        return self.seen.index.assumed(worker.slot) / (self.seen.settings.most_blocks + 1)
+
+    def add(self, replica: str) -> None:
+        """A new replica."""
+        worker = self._workers[replica] = Worker(WorkerSection(url=f"http://{replica}"))
+        worker.slot = self.seen.add(replica)
+        self._selector.ledger.enroll(worker)
+
+    def remove(self, replica: str) -> None:
+        """It is gone, and what it had in hand with it."""
+        if self._workers.pop(replica, None) is not None:
+            self.seen.remove(replica)
+            for key in [key for key in self._leases if key[0] == replica]:
+                self._leases.pop(key)[1].release()
+
+    def learn(self, replica: str, said: Mapping[str, Any]) -> None:
+        """What a replica says of itself by `record_routing_stats`, as far as it says how fast it prefills."""
+        per_s, overhead_s = said.get("prefill_tokens_per_s"), said.get("prefill_overhead_s", 0.0)
+        if _is_number(per_s) and per_s > 0 and _is_number(overhead_s) and overhead_s >= 0:
+            load = self._workers[replica].load
+            load.own_rate.seconds_per_token, load.own_rate.overhead_s = 1 / per_s, overhead_s
+            load.rate = load.own_rate
+
+    def hear(self, worker: Worker, queue: int) -> None:
+        """The replica has so many requests in hand, ours among them."""
+        elsewhere = max(0, queue - worker.load.requests)
+        if elsewhere != worker.load.elsewhere.requests:
+            self._selector.ledger.hear(worker, Share(requests=elsewhere))
+
+    def choose(self, request: RoutingRequest, among: Sequence[Worker], policy: Policy) -> Choice:
+        """The best of `among` (at least one) by `policy`."""
+        choice = self._selector.weigh(request, among, policy)
+        self._selector.took(choice)
+        return choice
+
+    def begin(self, replica: str, name: str, request: RoutingRequest, uncached_tokens: int) -> None:
+        """The request of this name goes to `replica`, which will have seen its prompt."""
+        worker = self._workers.get(replica)
+        if worker is None:
+            return
+        now = self._clock()
+        self.seen.use(replica, request.blocks, now)
+        self.end(replica, name)
+        lease = self._selector.ledger.reserve(worker, request, uncached_tokens, count_blocks=False)
+        self._leases[replica, name] = (now, lease)
+        self._sweep(now)
+
+    def end(self, replica: str, name: str) -> None:
+        """The request is over, or went elsewhere; one that is not known is passed over."""
+        if (held := self._leases.pop((replica, name), None)) is not None:
+            held[1].release()
+
+    def check(self) -> None:
+        """Recompute what can be. Raises AssertionError in words."""
+        self.seen.check()
+        assert set(self.seen.replicas) == set(self._workers), "somebody is known in one place only"
+        for replica, worker in self._workers.items():
+            held = sum(where == replica for where, _ in self._leases)
+            assert worker.load.requests == held, f"{replica} has {worker.load.requests} in hand, not {held}"
+
+    def _sweep(self, now: float) -> None:
+        while (oldest := next(iter(self._leases.items())))[1][0] < now - FORGOTTEN_AFTER_S:
+            del self._leases[oldest[0]]
+            oldest[1][1].release()
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

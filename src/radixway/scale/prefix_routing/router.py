@@ -1,0 +1,246 @@
+"""What both routers are to Ray Serve: its hooks around a `Fleet`, which decides by a policy of the gateway's.
+
+A choice reads what this process knows and waits for nobody: no actor is asked, no replica. Where queues are
+not known any more (Ray forgets them after ten seconds) replicas are asked in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import weakref
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ray.serve.request_router import (
+    LocalityMixin,
+    MultiplexMixin,
+    PendingRequest,
+    ReplicaID,
+    RequestRouter,
+    RunningReplica,
+)
+
+from radixway.routing import RoutingRequest, Worker
+from radixway.routing.block_hash import namespace_seed
+from radixway.routing.policies import Policy
+from radixway.scale.prefix_routing.actor import find_or_start
+from radixway.scale.prefix_routing.counts import Counts
+from radixway.scale.prefix_routing.fleet import Fleet
+from radixway.scale.prefix_routing.link import Link
+from radixway.scale.prefix_routing.prompts import NO_PROMPT, Prompt, read_prompt
+from radixway.scale.prefix_routing.settings import PrefixSettings
+
+log = logging.getLogger(__name__)
+
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(slots=True)
+class _Routed:
+    """What a pending request carries from one hook to the next."""
+
+    request: RoutingRequest
+    uncached: dict[str, int] = field(default_factory=dict)
+    """Tokens to prefill at the replicas that were chosen for it, from before it was noted there itself."""
+    replica: str = ""
+    """Where its lease is."""
+    waits: bool = False
+    """For a replica to be sent to. Else Ray only asks where it would go, and never says that it is over."""
+
+
+class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: ignore[misc]
+    """Routes by what replicas have seen and have in hand; subclasses say how.
+
+    Requests go out of order, each to the replica chosen for it. `FIFOMixin` in front of a subclass keeps
+    their order instead, and gives the oldest request the replica that was chosen for another.
+    """
+
+    def begin(self, settings: PrefixSettings) -> None:
+        """For `initialize_state`: nothing has been seen, nobody is there."""
+        self._fleet = Fleet(settings, time.monotonic)
+        self._policy = self.make_policy()
+        self._link: Link | None = None
+        self._counts = Counts(self._deployment_id.app_name, self._deployment_id.name, self._state)
+        self._asking: asyncio.Task[Any] | None = None
+        self._doubted: set[ReplicaID] = set()
+        """Could not be reached, and have not said since how long their queue is."""
+
+    def make_policy(self) -> Policy:
+        """By what a replica is chosen."""
+        raise NotImplementedError
+
+    def name_blocks(self, data: bytes, seed: int) -> list[int]:
+        """The names of a prompt's blocks."""
+        raise NotImplementedError
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        """The chosen one, then all others that have room, then those that are full."""
+        allowed = self._allowed(candidate_replicas, pending_request)
+        room, full = self._by_room(allowed)
+        if not room:
+            return [full] if full else []
+        routed = self._read(pending_request)
+        choice = self._fleet.choose(routed.request, list(room), self._policy)
+        tokens, seen = routed.request.tokens, choice.cached_tokens
+        if not routed.uncached:  # else it is tried again, and counted already
+            self._counts.chosen(choice.scores.reason or choice.policy, tokens, seen)
+        best = room.pop(choice.worker)
+        routed.uncached.setdefault(best.replica_id.unique_id, max(0, tokens - seen))
+        if self._replica_queue_len_cache.get(best.replica_id) is None:
+            # Else Ray would ask and wait. One that is full after all refuses, and says how long its queue is.
+            self._replica_queue_len_cache.update(best.replica_id, choice.worker.load.requests)
+        if pending_request is not None and routed.waits and not pending_request.future.done():
+            # Those that are routed before it is sent should see it there.
+            self._move(pending_request.metadata.internal_request_id, routed, best.replica_id.unique_id)
+        return [group for group in ([best], list(room.values()), full) if group]
+
+    async def _choose_replica_for_request(
+        self, pending_request: PendingRequest, *, is_retry: bool = False
+    ) -> RunningReplica:
+        """The seam where Ray either has a replica, to which it sends at once, or gives the request up."""
+        routed = self._read(pending_request)
+        routed.waits = True
+        name = pending_request.metadata.internal_request_id
+        try:
+            replica = await super()._choose_replica_for_request(pending_request, is_retry=is_retry)
+        except BaseException:  # the client left, perhaps when a replica had been found
+            self._fleet.end(routed.replica, name)
+            raise
+        finally:
+            routed.waits = False
+        if replica.replica_id.unique_id != routed.replica:
+            self._move(name, routed, replica.replica_id.unique_id)
+        return replica
+
+    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
+        """A replica has taken the request: other routers should know what it has seen."""
+        super().on_request_routed(pending_request, replica_id, result)
+        routed = self._read(pending_request)
+        if self._link is not None and routed.request.blocks:
+            self._link.use(replica_id.unique_id, routed.request.blocks)
+
+    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
+        """The request is over."""
+        super().on_request_completed(replica_id, internal_request_id)
+        self._fleet.end(replica_id.unique_id, internal_request_id)
+
+    def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
+        """Nothing goes there any more."""
+        super().on_replica_actor_died(replica_id)
+        self._fleet.remove(replica_id.unique_id)
+        if self._link is not None:
+            self._link.died(replica_id.unique_id)
+
+    def on_replica_actor_unavailable(self, replica_id: ReplicaID) -> None:
+        """Nothing is sent there, whatever it has seen, until it says again how long its queue is."""
+        super().on_replica_actor_unavailable(replica_id)
+        self._doubted.add(replica_id)
+
+    def update_replicas(self, replicas: list[RunningReplica]) -> None:
+        """These are all replicas there are."""
+        super().update_replicas(replicas)
+        self._doubted.intersection_update(self._replica_id_set)
+        names = [replica.replica_id.unique_id for replica in replicas]
+        gone = set(self._fleet.seen.replicas).difference(names)
+        new = [name for name in names if name not in self._fleet]
+        for name in gone:
+            self._fleet.remove(name)
+        for replica, name in zip(replicas, names, strict=True):
+            if name not in self._fleet:
+                self._fleet.add(name)
+            self._fleet.learn(name, replica.routing_stats)
+        if self._link is None:
+            self._link = self._open_link()
+        if gone or new:
+            self._link.replicas(names, new=bool(new))
+
+    def _open_link(self) -> Link:
+        find = partial(
+            find_or_start,
+            self._deployment_id.app_name,
+            self._deployment_id.name,
+            self._fleet.seen.settings,
+        )
+        link = Link(self._fleet.seen, find, time.monotonic)
+        weakref.finalize(self, link.close)
+        return link
+
+    def _state(self) -> tuple[int, bool]:
+        return len(self._fleet.seen), self._link is None or self._link.alone
+
+    def _allowed(
+        self, candidates: list[RunningReplica], pending: PendingRequest | None
+    ) -> list[RunningReplica]:
+        """Those that locality and multiplexing leave. Asked once a choice: each asking counts as a try."""
+        if pending is not None and pending.metadata.multiplexed_model_id:
+            ids = self.apply_multiplex_routing(pending_request=pending)
+        else:
+            ids = self.apply_locality_routing(pending_request=pending)
+        if len(ids) == len(candidates):
+            return candidates
+        return [replica for replica in candidates if replica.replica_id in ids]
+
+    def _by_room(
+        self, replicas: list[RunningReplica]
+    ) -> tuple[dict[Worker, RunningReplica], list[RunningReplica]]:
+        """Those that have room, as far as is known, and those that are full or in doubt: Ray asks them."""
+        room: dict[Worker, RunningReplica] = {}
+        full: list[RunningReplica] = []
+        unknown: list[RunningReplica] = []
+        for replica in replicas:
+            replica_id = replica.replica_id
+            worker = self._fleet.worker(replica_id.unique_id)
+            queue = self._replica_queue_len_cache.get(replica_id)
+            if queue is None:
+                unknown.append(replica)
+                if replica_id in self._doubted:
+                    full.append(replica)
+                    continue
+            else:
+                self._doubted.discard(replica_id)
+                self._fleet.hear(worker, queue)
+                if queue >= replica.max_ongoing_requests:
+                    full.append(replica)
+                    continue
+            room[worker] = replica
+        if unknown and (self._asking is None or self._asking.done()):
+            self._asking = self._event_loop.create_task(self._probe_queue_lens(unknown, 0))
+        return room, full
+
+    def _read(self, pending: PendingRequest | None) -> _Routed:
+        """What the request carries; its prompt is read once."""
+        if pending is None:
+            return _Routed(RoutingRequest())
+        routed = getattr(pending.routing_context, "radixway", None)
+        if routed is None:
+            routed = _Routed(self._routing_request(pending))
+            pending.routing_context.radixway = routed
+        return routed
+
+    def _routing_request(self, pending: PendingRequest) -> RoutingRequest:
+        prompt = _readable_prompt(pending)
+        seed = namespace_seed(pending.metadata.multiplexed_model_id, prompt.salt)
+        return RoutingRequest(
+            tokens=-(-len(prompt.data) // _BYTES_PER_TOKEN),
+            blocks=self.name_blocks(prompt.data, seed),
+        )
+
+    def _move(self, request_id: str, routed: _Routed, replica: str) -> None:
+        self._fleet.end(routed.replica, request_id)
+        uncached = routed.uncached.get(replica, routed.request.tokens)
+        self._fleet.begin(replica, request_id, routed.request, uncached)
+        routed.replica = replica
+
+
+def _readable_prompt(pending: PendingRequest) -> Prompt:
+    try:
+        return read_prompt(pending.args, pending.kwargs)
+    except Exception as error:  # noqa: BLE001 - a stranger's argument: Ray would let the request wait for ever
+        kind = type(error).__name__  # its words may be the prompt's
+        log.warning("a prompt could not be read, %s: its request goes by load", kind)
+        return NO_PROMPT

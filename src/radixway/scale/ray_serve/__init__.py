@@ -1,0 +1,9 @@
+"""The gateway and its engines as one application of Ray Serve; needs radixway[ray].
+
+`serve run radixway.scale.ray_serve:build config=radixway.yaml`, or `radixway ray deploy`.
+"""
+
+from radixway.scale.ray_serve.build import BuildArguments, build, build_app
+from radixway.scale.ray_serve.replicas import RayReplicas
+
+__all__ = ["BuildArguments", "RayReplicas", "build", "build_app"]

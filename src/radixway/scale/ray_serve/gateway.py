@@ -1,0 +1,83 @@
+"""The deployment of gateways: each replica is a whole gateway, which Ray Serve's proxies pass requests to."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from radixway.app import Gateway
+from radixway.config import Config
+from radixway.scale.ray_serve.peers import GATEWAY, RayPeers
+from radixway.scale.ray_serve.replicas import RayReplicas
+from radixway.telemetry import configure_logging
+from radixway.web import Message, Receive, Scope, Send
+
+
+class ServedByRay:
+    """A gateway as Serve runs applications: up and down by ASGI's lifespan protocol, under a prefix."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if prefix := scope.get("root_path"):  # paths still have it
+            scope = {**scope, "path": scope["path"].removeprefix(prefix) or "/", "root_path": ""}
+        if scope["type"] == "http":
+            send = _without_request_id(send)
+        await self._gateway(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._gateway.running())
+            except Exception as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                raise
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            self._gateway.stopping()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _without_request_id(send: Send) -> Send:
+    """Ray's proxy gave the request its id, unless the client did, and names it in the answer itself."""
+
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [header for header in message["headers"] if header[0].lower() != b"x-request-id"]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_on
+
+
+@serve.ingress()
+class GatewayReplica:
+    """A Serve replica that is a gateway in front of its application's engines, and of those configured."""
+
+    def __init__(self, config: Config, *engines: DeploymentHandle) -> None:
+        configure_logging(config.telemetry.log_level)
+        self._config = config
+        self._peers: RayPeers | None = None
+        self._engines = [engine.deployment_id for engine in engines]
+
+    def __serve_build_asgi_app__(self) -> ServedByRay:
+        gateway = Gateway(self._config)
+        if self._engines:
+            gateway.sources.append(RayReplicas(self._engines))
+        sync = self._config.scale.sync
+        if sync is not None and sync.ray:
+            self._peers = RayPeers(serve.get_replica_context().replica_id.deployment_id)
+            gateway.load_transport = self._peers
+        return ServedByRay(gateway)
+
+    def record_replica_metadata(self) -> dict[str, Any]:
+        """For the other replicas; asked once the gateway runs."""
+        return {} if self._peers is None else {GATEWAY: self._peers.endpoint}

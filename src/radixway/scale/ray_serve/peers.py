@@ -1,0 +1,61 @@
+"""Gateways that are replicas of one deployment tell each other their load over ZeroMQ; Ray finds peers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import ray
+from ray.serve._private.common import DeploymentID
+
+from radixway.net.stopping import stop
+from radixway.scale.discovery import SourceFailed
+from radixway.scale.load_sync.over_zmq import ZmqTransport
+from radixway.scale.load_sync.transport import Hear
+from radixway.scale.ray_serve.replicas import follow_metadata
+
+log = logging.getLogger(__name__)
+
+GATEWAY = "radixway_gateway"
+"""Where a gateway replica's metadata say at which endpoint it publishes its load."""
+_AGAIN_S = 1.0
+
+
+class RayPeers(ZmqTransport):
+    """Publishes at a free port of this node, and listens to every other replica of `deployment`."""
+
+    name = "ray"
+
+    def __init__(self, deployment: DeploymentID) -> None:
+        super().__init__(f"tcp://{ray.util.get_node_ip_address()}:*", ())
+        self._deployment = deployment
+        self._connected: set[str] = set()
+        self._following: list[asyncio.Task[None]] = []
+
+    async def open(self, hear: Hear) -> None:
+        """See `Transport`."""
+        await super().open(hear)
+        task = asyncio.get_running_loop().create_task(self._follow(), name="load sync finds its peers")
+        self._following.append(task)
+
+    async def close(self) -> None:
+        """See `Transport`."""
+        await stop(self._following)
+        await super().close()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async for metadata in follow_metadata([self._deployment]):
+                    self._listen_to({each[GATEWAY] for each in metadata if GATEWAY in each})
+            except SourceFailed as failure:
+                log.warning("load sync: %s", failure)
+            await asyncio.sleep(_AGAIN_S)
+
+    def _listen_to(self, endpoints: set[str]) -> None:
+        others = endpoints - {self.endpoint}
+        for endpoint in others - self._connected:
+            self.connect(endpoint)
+        for endpoint in self._connected - others:
+            self.disconnect(endpoint)
+        self._connected = others

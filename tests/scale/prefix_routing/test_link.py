@@ -1,0 +1,49 @@
+"""What is between a router and the actor, with an actor that fails when the test says so."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import RayError
+
+from radixway.routing import BlockIndex
+from radixway.scale.prefix_routing import link
+from radixway.scale.prefix_routing.record import News, unpack
+from radixway.scale.prefix_routing.seen import SeenPrefixes
+from radixway.scale.prefix_routing.settings import PrefixSettings
+
+
+class Actor:
+    """Fails at the first tale, and keeps the later ones; has no news."""
+
+    def __init__(self):
+        self.told = asyncio.Queue()
+        self.tell = SimpleNamespace(remote=self._tell)
+        self.hear = SimpleNamespace(remote=self._hear)
+        self._failures = [RayError("it is away")]
+
+    async def _tell(self, told):
+        if self._failures:
+            raise self._failures.pop()
+        self.told.put_nowait(told)
+
+    async def _hear(self, router, life, since, wait_s):
+        if life is not None:
+            await asyncio.Event().wait()
+        return News("first life", 0, [])
+
+
+async def test_what_the_actor_did_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(link.ray, "is_initialized", lambda: True)
+    seen = SeenPrefixes(PrefixSettings(), BlockIndex())
+    seen.add("a")
+    actor = Actor()
+    linked = link.Link(seen, lambda: actor, lambda: 0.0)
+    linked.use("a", [1, 2])
+    linked.died("b")
+    linked.replicas(["a"], new=False)
+    async with asyncio.timeout(60):
+        told = await actor.told.get()
+    assert [(replica, unpack(packed)) for replica, packed in told.uses] == [("a", [1, 2])]
+    assert (told.gone, told.replicas) == (["b"], ["a"])
+    linked.close()
