@@ -1,0 +1,90 @@
+"""The operator's resources, as they stand in the cluster (deploy/kubernetes/operator/crds)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+Object = dict[str, Any]
+"""Any object of Kubernetes, as its JSON."""
+
+GROUP = "radixway.io"
+VERSION = "v1alpha1"
+MANAGER = "radixway-operator"
+"""Whose fields they are that we apply; and the label of what we make."""
+
+
+class Autoscaling(msgspec.Struct, frozen=True, rename="camel"):
+    """Workers by queue or by GPU, whichever asks for more."""
+
+    max_replicas: int
+    min_replicas: int = 1
+    queue: int = 4
+    """Requests that may wait for each worker."""
+    gpu_utilization: int = 80
+    """Per cent."""
+
+
+class Storage(msgspec.Struct, frozen=True, rename="camel"):
+    """Of each worker, for its weights."""
+
+    size: str = "100Gi"
+    class_name: str | None = None
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """What a `Model` asks for."""
+
+    model: str
+    image: str | None = None
+    args: tuple[str, ...] = ()
+    gpus: int = 1
+    replicas: int | None = None
+    """None: the autoscaler's, or one."""
+    autoscaling: Autoscaling | None = None
+    storage: Storage = Storage()
+
+
+class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a `RouterPolicy` asks for."""
+
+    rules: Object
+    config_map: str = "radixway-rules"
+
+
+_Spec = TypeVar("_Spec")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,45}[a-z0-9])?")
+"""Of a `Model`: `vllm-` before it, a hyphen and the ten characters of a revision behind it are a label of its
+pods, which holds 63 (kubernetes/kubernetes#64023): no pod is made of a StatefulSet whose name is longer."""
+
+
+class BadSpec(Exception):
+    """It cannot be what its schema lets through; the message names the field."""
+
+
+def model_spec(body: Object) -> ModelSpec:
+    """Raises BadSpec, also for what the schema's rules say on API servers that know no such rules."""
+    if not _NAME.fullmatch(body["metadata"]["name"]):
+        raise BadSpec("metadata.name: at most 47 lower-case letters, digits and -")
+    spec = _convert(body, ModelSpec)
+    scaled = spec.autoscaling
+    if scaled is not None and spec.replicas is not None:
+        raise BadSpec("spec: give replicas or autoscaling, not both")
+    if scaled is not None and scaled.min_replicas > scaled.max_replicas:
+        raise BadSpec("spec.autoscaling.minReplicas: must not be above maxReplicas")
+    return spec
+
+
+def policy_spec(body: Object) -> PolicySpec:
+    """Raises BadSpec."""
+    return _convert(body, PolicySpec)
+
+
+def _convert(body: Object, kind: type[_Spec]) -> _Spec:
+    try:
+        return msgspec.convert(body.get("spec", {}), kind)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at `$")
+        raise BadSpec(f"spec{at.rstrip('`')}: {what}") from None

@@ -1,0 +1,69 @@
+"""What a RouterPolicy comes to: rules that gateways take, or words that say why not."""
+
+import pytest
+import yaml
+
+from radixway.config import ConfigError
+from radixway.scale.operator.resources import BadSpec, policy_spec
+from radixway.scale.operator.rules import config_map_of, text_of, winner
+
+
+def policy(name="rules", created="2026-01-01T00:00:00Z", config_map="radixway-rules", **rules):
+    metadata = {"name": name, "namespace": "ai", "creationTimestamp": created}
+    spec = {"configMap": config_map, "rules": rules or {"default_model": "phi4"}}
+    return {"metadata": metadata, "spec": spec}
+
+
+def test_rules_become_the_file_that_gateways_read():
+    owner = policy(default_model="phi4", keyword_rules=[{"category": "math", "keywords": ["定理"]}])
+    spec = policy_spec(owner)
+    text = text_of(spec)
+    assert yaml.safe_load(text) == owner["spec"]["rules"]
+    assert "定理" in text
+    assert config_map_of(owner, spec, text)["data"] == {"rules.yaml": text}
+
+
+def test_rules_outlive_their_policy():
+    """Gateways cannot start without the file, so nothing collects it."""
+    owner = policy()
+    spec = policy_spec(owner)
+    assert "ownerReferences" not in config_map_of(owner, spec, text_of(spec))["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ({"default_modle": "phi4"}, r"rules\.yaml:1: default_modle: there is no such key"),
+        (
+            {"categories": [{"name": "math", "model_scores": 3}]},
+            r"rules\.yaml:\d: categories\.0\.model_scores",
+        ),
+        ({"config": "/etc/other.yaml"}, "cannot name another one"),
+    ],
+)
+def test_rules_that_cannot_be_used_are_told_as_gateways_would(rules, told):
+    with pytest.raises(ConfigError, match=told):
+        text_of(policy_spec(policy(**rules)))
+
+
+def test_rules_that_are_no_mapping_are_no_rules():
+    with pytest.raises(BadSpec, match=r"spec\.rules"):
+        policy_spec({"spec": {"rules": [1]}})
+
+
+def test_the_oldest_policy_has_the_file_and_among_these_the_first_by_name():
+    policies = [
+        policy("b", "2026-01-01T00:00:00Z"),
+        policy("a", "2026-01-02T00:00:00Z"),
+        policy("c", "2026-01-01T00:00:00Z"),
+        policy("z", "2025-01-01T00:00:00Z", config_map="others"),
+    ]
+    assert winner(policies, "radixway-rules") == "b"
+    policies[0]["metadata"]["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    assert winner(policies, "radixway-rules") == "c"
+    assert winner(policies, "nobody-wants-it") is None
+
+
+def test_a_policy_that_cannot_be_read_stands_in_nobodys_way():
+    older = policy("older", "2025-01-01T00:00:00Z") | {"spec": {"rules": [1]}}
+    assert winner([older, policy("younger")], "radixway-rules") == "younger"
