@@ -412,3 +412,20 @@ async def test_a_prefill_worker_of_sglang_that_says_nothing_after_its_kv_was_use
         async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as response:
             assert response.status == 200 and "ok" in await response.text()
         await idle(gateway)
+
+
+async def test_what_a_client_says_of_transfers_reaches_no_engine_of_ours_not_even_one_given_another_role():
+    decodes = {"engine": "radixway", "disaggregation_mode": "decode"}
+    async with scripted_worker(answer_ok, info=decodes) as worker:
+        section = {"url": worker.url, "role": "prefill", "disaggregation": "sglang"}
+        async with running_gateway(worker.url, workers=[section]) as gateway:
+            (known,) = gateway.gateway.registry
+            assert (known.role, known.dialect) == ("any", "radixway")
+            said = {"bootstrap_host": "10.0.0.1", "bootstrap_port": 22, "bootstrap_room": 7}
+            status, _, _ = await gateway.post(
+                "/v1/chat/completions",
+                {"model": "m", "messages": [{"role": "user", "content": "hello"}]} | said,
+            )
+            assert status == 200
+        (asked,) = (each for each in worker.requests if each.method == "POST")
+        assert not said.keys() & asked.json().keys()

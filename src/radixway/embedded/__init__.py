@@ -1,0 +1,42 @@
+"""The gateway inside of a Python process: no port, no HTTP, and the same road.
+
+`Radixway` opens it, for `async with` or `with`; its calls go to the application that `radixway serve` serves.
+Importing it costs next to nothing: the gateway is imported when it opens, its configuration when it is made.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from radixway.embedded.answers import Answer
+    from radixway.embedded.errors import RadixwayError
+    from radixway.embedded.inside import AsyncRadixway, Stream
+    from radixway.embedded.opening import Radixway
+    from radixway.embedded.threaded import SyncRadixway, SyncStream
+
+__all__ = [
+    "Answer",
+    "AsyncRadixway",
+    "Radixway",
+    "RadixwayError",
+    "Stream",
+    "SyncRadixway",
+    "SyncStream",
+]
+
+_WHERE = {
+    "Answer": "answers",
+    "AsyncRadixway": "inside",
+    "Radixway": "opening",
+    "RadixwayError": "errors",
+    "Stream": "inside",
+    "SyncRadixway": "threaded",
+    "SyncStream": "threaded",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported with the first use of the name."""
+    if name in _WHERE:
+        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

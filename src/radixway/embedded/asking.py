@@ -1,0 +1,78 @@
+"""What a caller gives, as a body and headers. What cannot be sent is refused as a gateway would, by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from radixway.embedded.errors import RadixwayError
+
+Messages = str | Iterable[Mapping[str, Any]]
+
+
+def chat_body(messages: Messages, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a chat completion."""
+    said: Any = messages
+    if isinstance(messages, str):
+        said = [{"role": "user", "content": messages}]
+    elif isinstance(messages, Iterable) and not isinstance(messages, Mapping | bytes):
+        said = list(messages)
+    return {"model": model, "messages": said, **fields}
+
+
+def whole(body: dict[str, Any]) -> dict[str, Any]:
+    """A body whose answer is wanted in one. Raises RadixwayError for one that asks for a stream."""
+    if body.get("stream"):
+        raise _refused("stream", "an answer in one is no stream: the calls that begin with stream_ give one")
+    return body
+
+
+def encoded(body: Any) -> bytes:
+    """JSON, unless it is bytes. Raises RadixwayError, naming the field that is no JSON."""
+    if body is None:
+        return b""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise _refused(_field_at_fault(body), f"cannot be written as JSON: {error}") from None
+
+
+def sent_headers(*given: Mapping[str, str] | None) -> dict[str, str]:
+    """All of these, later ones first in force. Raises RadixwayError for what no client could send."""
+    every: dict[str, str] = {}
+    for headers in given:
+        if not isinstance(headers, Mapping | None):
+            raise _refused("headers", f"must be a mapping of names to texts, not {type(headers).__name__}")
+        for name, value in (headers or {}).items():
+            if not (_sendable(name, "ascii") and _sendable(value, "latin-1")) or not name or " " in name:
+                raise _refused(f"headers.{name}", "a header is text of one line, its name in ASCII")
+            every[name.lower()] = value
+    return every
+
+
+def _sendable(text: object, encoding: str) -> bool:
+    if not isinstance(text, str) or any(character in text for character in "\r\n\0"):
+        return False
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _field_at_fault(body: Any) -> str | None:
+    for name, value in body.items() if isinstance(body, dict) else ():
+        try:
+            msgspec.json.encode({name: value})
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            return str(name)
+    return None
+
+
+def _refused(field: str | None, what: str) -> RadixwayError:
+    message = what if field is None else f"{field}: {what}"
+    return RadixwayError(message, status=400, code="invalid_value", field=field)
