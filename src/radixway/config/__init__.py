@@ -4,11 +4,19 @@ from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
 from radixway.config.chat_webhooks import ChatWebhooksSection
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
+from radixway.config.discovery import (
+    DiscoverySection,
+    DnsSection,
+    FoundTraits,
+    KubernetesSection,
+    RegistrationSection,
+)
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection, ExtProcTlsSection
 from radixway.config.home import radixway_home
 from radixway.config.kv_events import KvEventsSection
+from radixway.config.planner import ObjectiveSection, PlannedModelSection, PlannerSection, ProfileSection
 from radixway.config.policies import (
     AnyPolicy,
     ExpectedTimePolicy,
@@ -24,6 +32,7 @@ from radixway.config.policies import (
 )
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection
 from radixway.config.pricing import Pricing
+from radixway.config.ray import RayAutoscalingSection, RayEngineSection, RayGatewaySection, RaySection
 from radixway.config.scale import ScaleSection, SyncSection
 from radixway.config.sections import (
     GatewaySection,
@@ -39,6 +48,7 @@ from radixway.config.sections import (
     check_worker_url,
 )
 from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
+from radixway.config.shared_limits import SharedLimitsSection
 from radixway.config.tenants import (
     DEFAULT_TENANT,
     KeySection,
@@ -61,27 +71,40 @@ __all__ = [
     "Config",
     "ConfigError",
     "DisaggregationSection",
+    "DiscoverySection",
+    "DnsSection",
     "EncodersSection",
     "EngineConfig",
     "ExpectedTimePolicy",
     "ExtProcSection",
     "ExtProcTlsSection",
+    "FoundTraits",
     "GatewaySection",
     "HealthSection",
     "HedgeSection",
     "KeySection",
+    "KubernetesSection",
     "KvAwarePolicy",
     "KvEventsSection",
     "LeastLoadedPolicy",
     "MilvusSection",
+    "ObjectiveSection",
     "PipelineSection",
+    "PlannedModelSection",
+    "PlannerSection",
     "PowerOfTwoPolicy",
     "PrefixAffinityPolicy",
     "Pricing",
+    "ProfileSection",
     "QueueSection",
     "QuotasSection",
     "RandomPolicy",
     "RatesSection",
+    "RayAutoscalingSection",
+    "RayEngineSection",
+    "RayGatewaySection",
+    "RaySection",
+    "RegistrationSection",
     "RetrySection",
     "Role",
     "RoundRobinPolicy",
@@ -90,6 +113,7 @@ __all__ = [
     "SemanticCacheSection",
     "SessionPolicy",
     "SessionsSection",
+    "SharedLimitsSection",
     "StickyLeastLoadedPolicy",
     "SyncSection",
     "TelemetrySection",

@@ -72,6 +72,19 @@ class EngineConfig(BaseModel):
     seed: int = 0
     """Where the randomness of requests without a seed of their own starts."""
 
+    disaggregation_mode: Literal["null", "prefill", "decode"] = "null"
+    """`prefill`: compute prompts for other engines, which come for the KV. `decode`: fetch it from such
+    engines. Requests that name no room (SGLang's `bootstrap_room`) are answered whole in either."""
+    disaggregation_bootstrap_host: str = "127.0.0.1"
+    """Where a prefill engine listens for those who come for KV; `radixway engine --host` sets it too."""
+    disaggregation_bootstrap_port: int = Field(default=8998, ge=0, le=65535)
+    """0 takes a free one, which `/server_info` tells."""
+    disaggregation_transfer: Literal["auto", "tcp"] = "auto"
+    """`auto`: through shared memory where both engines are on one machine and of one user, else TCP."""
+    disaggregation_timeout_s: float = Field(default=10, gt=0, le=3600, allow_inf_nan=False)
+    """How long a decode engine waits for the next piece of KV before it computes the rest itself, and a
+    prefill engine keeps KV that nobody comes for."""
+
     kv_events_endpoint: str | None = None
     """Publish what enters and leaves the cache, for routers, at this ZeroMQ endpoint: `tcp://*:5557` and `ipc://…`
     are bound, `tcp://host:5557` is connected to. None: no events."""

@@ -1,4 +1,4 @@
-"""The `scale` section: several gateways in front of the same workers."""
+"""The `scale` section: several gateways in front of the same workers, and how many these should be."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from radixway.config.base import Section
+from radixway.config.gateways import GatewaysSection
+from radixway.config.planner import PlannerSection
+from radixway.config.redis_url import RedisUrl
+from radixway.config.shared_limits import SharedLimitsSection
 
 _ENDPOINT = re.compile(r"tcp://([^:/\[\]@]+|\[[^]]+\]):(\*|\d{1,5})|ipc://.+")
 
@@ -25,16 +29,8 @@ def _check_peer(endpoint: str) -> str:
     return endpoint
 
 
-def _check_redis(url: SecretStr) -> SecretStr:
-    text = re.sub(r"^valkey(s?)://", r"redis\1://", url.get_secret_value())
-    if not re.match(r"(rediss?|unix)://.", text):
-        raise ValueError("this must be redis://HOST:PORT/DB, rediss://… or unix://PATH")
-    return SecretStr(text)
-
-
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 Peer = Annotated[Endpoint, AfterValidator(_check_peer)]
-RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis)]
 
 
 class SyncSection(Section):
@@ -49,6 +45,8 @@ class SyncSection(Section):
     """Where the others do. This gateway may be among them, so that all can have the same list."""
     redis: RedisUrl | None = None
     """A Redis or Valkey server that all of them use: `redis://host:6379/0`."""
+    ray: bool = False
+    """They are replicas of one Ray application, and find each other; `radixway ray deploy` sees to it."""
     channel: str = Field(default="radixway.load", min_length=1)
     """Of that server; gateways in front of other workers need another one."""
     key: SecretStr | None = Field(default=None, min_length=16)
@@ -62,10 +60,10 @@ class SyncSection(Section):
 
     @model_validator(mode="after")
     def _has_one_way(self) -> Self:
-        if (self.redis is None) == (self.bind is None):
-            raise ValueError("give either redis, or bind and peers")
-        if self.redis is not None and self.peers:
-            raise ValueError("peers belong to bind; over redis gateways find each other")
+        if (self.redis is not None) + (self.bind is not None) + self.ray != 1:
+            raise ValueError("give either redis, or bind and peers, or ray: true")
+        if self.bind is None and self.peers:
+            raise ValueError("peers belong to bind; over redis and in Ray gateways find each other")
         if self.bind is not None and not self.peers:
             raise ValueError("bind needs peers: where the other gateways publish")
         if self.forget_after_s <= self.heartbeat_s:
@@ -74,7 +72,13 @@ class SyncSection(Section):
 
 
 class ScaleSection(Section):
-    """Several gateways in front of the same workers."""
+    """Several gateways in front of the same workers, and how many of these there should be."""
 
     sync: SyncSection | None = None
     """None: each goes by its own load alone."""
+    limits: SharedLimitsSection | None = None
+    """None: each gateway counts what passes through it."""
+    gateways: GatewaysSection | None = None
+    """None: what is kept in one's memory is found by whoever comes back to it."""
+    planner: PlannerSection | None = None
+    """None: nobody counts how many workers a model needs."""

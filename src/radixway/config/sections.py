@@ -85,10 +85,9 @@ class GatewaySection(Section):
     """How long running requests may go on after the gateway was asked to stop."""
 
 
-class WorkerSection(Section):
-    """One worker known from the start. Models and capacity are read from the worker where not given."""
+class WorkerTraits(Section):
+    """What is known of workers beforehand. Models and capacity are read from the worker where not given."""
 
-    url: WorkerUrl
     models: tuple[str, ...] = ()
     role: Role = "any"
     """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
@@ -112,6 +111,12 @@ class WorkerSection(Section):
         if self.role != "any" and self.disaggregation is None:
             raise ValueError(f"role {self.role} needs disaggregation: vllm or sglang, its way to pass KV")
         return self
+
+
+class WorkerSection(WorkerTraits):
+    """One worker known from the start, or found."""
+
+    url: WorkerUrl
 
 
 class HealthSection(Section):

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from radixway.config.base import Section
-from radixway.config.scale import RedisUrl
+from radixway.config.redis_url import RedisUrl
 
 _KEY_BYTES = (16, 24, 32)
 

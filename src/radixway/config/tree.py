@@ -14,10 +14,12 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
 from radixway.config.chat_env import published_keys
+from radixway.config.discovery import DiscoverySection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection
 from radixway.config.guard import GuardSection
+from radixway.config.ray import RaySection
 from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
     GatewaySection,
@@ -55,6 +57,7 @@ class Config(BaseSettings):
     telemetry: TelemetrySection = TelemetrySection()
     trajectories: TrajectoriesSection = TrajectoriesSection()
     scale: ScaleSection = ScaleSection()
+    discovery: DiscoverySection = DiscoverySection()
     if TYPE_CHECKING:
         semantic: SemanticSection | None = None
     else:  # its many models are built where it is configured: they take a third as long as all the others
@@ -64,6 +67,7 @@ class Config(BaseSettings):
     guard: GuardSection = GuardSection()
     chat: ChatSection = ChatSection()
     ext_proc: ExtProcSection = ExtProcSection()
+    ray: RaySection = RaySection()
 
     @classmethod
     def settings_customise_sources(

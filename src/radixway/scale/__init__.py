@@ -1,5 +1,20 @@
-"""Many of us: what gateways in front of the same workers tell each other."""
+"""Many of us: where workers come from, and what gateways in front of the same workers tell each other."""
 
+from radixway.scale.discovery import Discovery, Registrations, Source, build_discovery
 from radixway.scale.load_sync import LoadSync, build_load_sync
+from radixway.scale.load_sync import Transport as LoadTransport
+from radixway.scale.owners import Forwarding, build_forwarding
+from radixway.scale.unshared import warn_of_unshared
 
-__all__ = ["LoadSync", "build_load_sync"]
+__all__ = [
+    "Discovery",
+    "Forwarding",
+    "LoadSync",
+    "LoadTransport",
+    "Registrations",
+    "Source",
+    "build_discovery",
+    "build_forwarding",
+    "build_load_sync",
+    "warn_of_unshared",
+]

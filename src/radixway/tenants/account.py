@@ -67,9 +67,18 @@ class Account:
         self._has_quotas = self.quotas.on_tokens or self.quotas.on_cost
         self.estimates = self._has_quotas or self.rates.tokens_per_minute is not None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything that it may not do."""
+        return self._has_rates or self._has_quotas
+
     def admit(self, now: float, estimate: Estimate = NOTHING) -> None:
         """Let a request in. Raises LimitReached."""
         self.check_room(now, estimate)
+        self.take(now, estimate)
+
+    def take(self, now: float, estimate: Estimate = NOTHING) -> None:
+        """A request is in, by whoever's judgement."""
         self.in_hand += 1
         if self.estimates:
             self.reserved_tokens += estimate.tokens
@@ -79,15 +88,27 @@ class Account:
 
     def check_room(self, now: float, estimate: Estimate = NOTHING) -> None:
         """Whether a request could be let in now. Raises LimitReached."""
-        try:
-            if self._has_rates:
-                self._check_rates(now, estimate)
-            if self._has_quotas:
-                self._check_quotas(now, estimate)
-        except LimitReached as refusal:
-            limit = str(refusal.code)
-            self.refused[limit] = self.refused.get(limit, 0) + 1
-            raise
+        if self._has_rates:
+            self._check_rates(now, estimate)
+        if self._has_quotas:
+            self._check_quotas(now, estimate)
+
+    def refuse(self, now: float, limit: str, wait_s: int = 0) -> LimitReached:
+        """Count a request that is over a limit; what it is told. `wait_s`: of days and months it is known."""
+        self.refused[limit] = self.refused.get(limit, 0) + 1
+        kind, _, period = limit.partition("_per_")
+        most = getattr(self.rates if limit in RatesSection.model_fields else self.quotas, limit)
+        if period in ("day", "month"):
+            self._turn(now)
+            wait_s = ceil((self.day if period == "day" else self.month).until - now)
+        if kind == "concurrent":
+            words = f"{most} requests at a time"
+        elif kind == "cost":
+            words = f"{most:g} {self.quotas.currency} a {period}"
+        else:
+            words = f"{most:,} {kind} a {period}"
+        message = f"the tenant {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"
+        return LimitReached(limit, message, wait_s)
 
     def settle(self, now: float, estimate: Estimate, tokens: int, cost: float) -> None:
         """A request that was let in is over, and has used so much; `cost` in the quotas' currency."""
@@ -139,18 +160,17 @@ class Account:
     def _check_rates(self, now: float, estimate: Estimate) -> None:
         rates = self.rates
         if rates.concurrent is not None and self.in_hand >= rates.concurrent:
-            raise self._reached("concurrent", f"{rates.concurrent} requests at a time", 1)
+            raise self.refuse(now, "concurrent", 1)
         most = rates.requests_per_minute
         if most is not None and self._requests.total(now) >= most:
-            wait_s = self._requests.frees_in_s(now, 1)
-            raise self._reached("requests_per_minute", f"{most:,} requests a minute", wait_s)
+            raise self.refuse(now, "requests_per_minute", self._requests.frees_in_s(now, 1))
         most = rates.tokens_per_minute
         if most is not None:
             used = self._tokens.total(now)
             over = used + self.reserved_tokens + min(estimate.tokens, most) - most
             if over > 0:
                 wait_s = self._tokens.frees_in_s(now, over) if used else 1
-                raise self._reached("tokens_per_minute", f"{most:,} tokens a minute", wait_s)
+                raise self.refuse(now, "tokens_per_minute", wait_s)
 
     def _check_quotas(self, now: float, estimate: Estimate) -> None:
         quotas = self.quotas
@@ -160,15 +180,10 @@ class Account:
             ("month", self.month, quotas.tokens_per_month, quotas.cost_per_month),
         )
         for name, spent, tokens, cost in periods:
-            wait_s = ceil(spent.until - now)
             if tokens is not None and _over(spent.tokens, self.reserved_tokens, estimate.tokens, tokens):
-                raise self._reached(f"tokens_per_{name}", f"{tokens:,} tokens a {name}", wait_s)
+                raise self.refuse(now, f"tokens_per_{name}")
             if cost is not None and _over(spent.cost, self.reserved_cost, estimate.cost, cost):
-                raise self._reached(f"cost_per_{name}", f"{cost:g} {quotas.currency} a {name}", wait_s)
-
-    def _reached(self, limit: str, most: str, retry_after_s: int) -> LimitReached:
-        message = f"the tenant {self.tenant!r} may use {most} ({limit}), and has; again in {retry_after_s} s"
-        return LimitReached(limit, message, retry_after_s)
+                raise self.refuse(now, f"cost_per_{name}")
 
     def _turn(self, now: float) -> None:
         """Begin a new day or month, if it is time."""

@@ -20,6 +20,7 @@ from radixway.pipeline import (
 from radixway.tenants.account import NOTHING, Account, Estimate
 from radixway.tenants.book import Figures, UsageBook, Use
 from radixway.tenants.estimating import expected_use, prompt_size, used_by_size
+from radixway.tenants.home import InProcess, LimitsHome
 from radixway.tenants.prices import Prices
 
 
@@ -33,8 +34,13 @@ class Limits:
         prices: Prices,
         is_auto: Callable[[str], bool] = lambda model: model == ANY_MODEL,
         clock: Callable[[], float] = time,
+        home: LimitsHome | None = None,
     ) -> None:
-        """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch."""
+        """`is_auto`: whether a model's name leaves the choice to the gateway. `clock`: since the epoch.
+
+        `home`: where limits are kept; by default in this process.
+        """
+        self._home = home or InProcess()
         self._accounts = accounts
         self._book = book
         self._prices = prices
@@ -54,7 +60,7 @@ class Limits:
         account = self._accounts[tenancy.name]
         self._check_model(request, tenancy)
         estimate = self._estimate(account, request) if account.estimates else NOTHING
-        account.admit(self._clock(), estimate)
+        await self._home.admit(account, self._clock(), estimate)
         try:
             reply = await call_next(request)
         except BaseException as failure:
@@ -95,7 +101,7 @@ class Limits:
             figures.cost, currency = self._prices.of(model, used.prompt_tokens, used.completion_tokens)
             request.journal.add("usage", Use(figures, model, currency))
         counts = figures.cost if currency == account.quotas.currency else 0.0
-        account.settle(now, estimate, figures.prompt_tokens + figures.completion_tokens, counts)
+        self._home.settle(account, now, estimate, figures.prompt_tokens + figures.completion_tokens, counts)
         self._book.count(now, account.tenant, model, request.category or "", currency, figures)
 
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from datetime import date
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from radixway.config import DEFAULT_TENANT, ConfigError, TenantSection, TenantsSection, radixway_home
+from radixway.config import (
+    DEFAULT_TENANT,
+    ConfigError,
+    SharedLimitsSection,
+    TenantSection,
+    TenantsSection,
+    radixway_home,
+)
 from radixway.pipeline import ANY_MODEL, Middleware, Tenancy, model_pattern
 from radixway.telemetry import Metrics
 from radixway.tenants.account import Account
 from radixway.tenants.book import UsageBook, day_of, report
+from radixway.tenants.home import InProcess, LimitsHome
 from radixway.tenants.keeping import Keeping
 from radixway.tenants.keys import KeyRing
 from radixway.tenants.limits import Door, Limits
 from radixway.tenants.metrics import TenantsCollector
 from radixway.tenants.prices import Prices, PricingOf
 from radixway.tenants.salting import Salting
+
+if TYPE_CHECKING:
+    from radixway.tenants.shared import SharedLimits
+
+log = logging.getLogger(__name__)
 
 
 class TenantsRoom:
@@ -30,8 +44,9 @@ class TenantsRoom:
         ring: KeyRing,
         metrics: Metrics,
         clock: Callable[[], float] = time,
+        shared: SharedLimitsSection | None = None,
     ) -> None:
-        """Raises ConfigError."""
+        """`shared`: where limits of several gateways are kept. Raises ConfigError."""
         _check_currencies(section)
         named = {DEFAULT_TENANT: TenantSection()} | section.named
         usage = section.usage
@@ -49,7 +64,15 @@ class TenantsRoom:
                 clock=clock,
             )
         self.clock = clock
+        self._shared = None if shared is None else _shared(shared, self.accounts, clock)
+        self._home: LimitsHome = InProcess() if self._shared is None else self._shared
         self._pricing = section.pricing
+        metrics.gauges(
+            "radixway_tenant_limits_shared",
+            "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
+            "over",
+            lambda: [] if self._shared is None else [self._shared.state()],
+        )
         metrics.registry.register(TenantsCollector(self.accounts, self.book.totals))
 
     def middlewares(
@@ -62,7 +85,12 @@ class TenantsRoom:
         """
         prices = Prices(self._pricing, pricing_of)
         limits = Limits(
-            self.accounts, self.book, prices, is_auto or (lambda model: model == ANY_MODEL), self.clock
+            self.accounts,
+            self.book,
+            prices,
+            is_auto or (lambda model: model == ANY_MODEL),
+            self.clock,
+            self._home,
         )
         salted = any(each.cache_salt is not None for each in self.tenancies.values())
         return [limits, Salting()] if salted else [limits]
@@ -74,15 +102,16 @@ class TenantsRoom:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
-        if self.keeping is None:
-            yield
-            return
-        await self.keeping.open()
+        if self.keeping is not None:
+            await self.keeping.open()
         try:
-            self._take_up()
-            yield
+            if self.keeping is not None:
+                self._take_up()
+            async with nullcontext() if self._shared is None else self._shared.running():
+                yield
         finally:
-            await self.keeping.close()
+            if self.keeping is not None:
+                await self.keeping.close()
 
     def report(
         self, by: Collection[str], first: date, last: date, tenant: str | None
@@ -90,14 +119,16 @@ class TenantsRoom:
         """What was used from `first` to `last`, by fields of `UsageKey`."""
         return report(self.book.rows.items(), by, first=first, last=last, tenant=tenant)
 
-    def limits_of(self, tenant: str) -> list[dict[str, Any]]:
+    async def limits_of(self, tenant: str) -> list[dict[str, Any]]:
         """A tenant's limits, and how much of them is used."""
-        return self.accounts[tenant].describe(self.clock())
+        return await self._home.limits_of(self.accounts[tenant], self.clock())
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
-        return {"tenants": len(self.tenancies), "keys": len(self.ring)} | (
-            {} if self.keeping is None else {"usage": self.keeping.describe()}
+        return (
+            {"tenants": len(self.tenancies), "keys": len(self.ring)}
+            | ({} if self.keeping is None else {"usage": self.keeping.describe()})
+            | ({} if self._shared is None else {"limits": self._shared.describe()})
         )
 
     def _take_up(self) -> None:
@@ -113,9 +144,26 @@ class TenantsRoom:
             account.take_up(now, tokens, cost, today=key.day == today)
 
 
-def build_tenants(section: TenantsSection, metrics: Metrics) -> TenantsRoom | None:
-    """The room, if anything is configured. Raises ConfigError."""
-    return TenantsRoom(section, KeyRing(section), metrics) if section.is_on else None
+def build_tenants(
+    section: TenantsSection, metrics: Metrics, shared: SharedLimitsSection | None = None
+) -> TenantsRoom | None:
+    """The room, if anything is configured. `shared`: see `TenantsRoom`. Raises ConfigError."""
+    if not section.is_on:
+        if shared is not None:
+            log.warning("scale.limits: there are no tenants whose limits could be shared")
+        return None
+    return TenantsRoom(section, KeyRing(section), metrics, shared=shared)
+
+
+def _shared(
+    section: SharedLimitsSection, accounts: Mapping[str, Account], clock: Callable[[], float]
+) -> SharedLimits:
+    try:
+        from radixway.tenants.shared import SharedLimits
+    except ModuleNotFoundError as error:
+        needed = f"scale.limits.redis needs the package {error.name}: pip install 'radixway[redis]'"
+        raise ConfigError(needed) from None
+    return SharedLimits(section, accounts, clock)
 
 
 def _tenancy(name: str, section: TenantSection) -> Tenancy:

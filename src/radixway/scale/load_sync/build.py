@@ -11,16 +11,25 @@ from radixway.scale.load_sync.transport import Transport
 from radixway.telemetry import Metrics
 
 
-def build_load_sync(config: Config, registry: Registry, ledger: Ledger, metrics: Metrics) -> LoadSync | None:
-    """As `scale.sync` says; None where it says nothing. Raises ConfigError if a package is missing."""
+def build_load_sync(
+    config: Config, registry: Registry, ledger: Ledger, metrics: Metrics, in_ray: Transport | None = None
+) -> LoadSync | None:
+    """As `scale.sync` says; None where it says nothing. Raises ConfigError if a package is missing.
+
+    `in_ray`: what carries messages between replicas of a Ray application.
+    """
     sync = config.scale.sync
     if sync is None:
         return None
     name = f"{platform.node()}:{config.gateway.port}"
-    return LoadSync(sync, name, registry, ledger, _transport(sync), metrics)
+    return LoadSync(sync, name, registry, ledger, _transport(sync, in_ray), metrics)
 
 
-def _transport(sync: SyncSection) -> Transport:
+def _transport(sync: SyncSection, in_ray: Transport | None) -> Transport:
+    if sync.ray:
+        if in_ray is None:
+            raise ConfigError("scale.sync.ray is for gateways that `radixway ray deploy` has deployed")
+        return in_ray
     if sync.redis is not None:
         try:
             from radixway.scale.load_sync.over_redis import RedisTransport

@@ -7,13 +7,9 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
 from radixway.config import ConfigError
 from radixway.net.stopping import stop
+from radixway.net.valkey import ERRORS, connect
 from radixway.scale.load_sync.transport import Hear
 
 log = logging.getLogger(__name__)
@@ -22,7 +18,6 @@ _UNSENT_MESSAGES = 256
 """While the server is away or slow; after that the oldest go, which the next full message makes good."""
 _PAUSES_S = (0.1, 5.0)
 """Before a server that is away is tried again: the first, and the longest they double up to."""
-_CONNECT_S = 2.0
 _CLOSE_S = 0.5
 
 
@@ -49,7 +44,7 @@ class RedisTransport:
 
     async def open(self, hear: Hear) -> None:
         try:
-            await self._connect().aclose()
+            await connect(self._url, answer_s=self._silence_s).aclose()
         except ValueError as error:
             raise ConfigError(f"scale.sync.redis: {error}") from None
         loop = asyncio.get_running_loop()
@@ -68,14 +63,6 @@ class RedisTransport:
             await asyncio.wait([self._publishing], timeout=_CLOSE_S)
         await stop(tasks)
 
-    def _connect(self) -> Redis:
-        return Redis.from_url(
-            self._url,
-            socket_connect_timeout=_CONNECT_S,
-            socket_timeout=self._silence_s,
-            retry=Retry(NoBackoff(), 0),
-        )
-
     async def _keep(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` until it ends, again and again when the server breaks off."""
         pause_s = _PAUSES_S[0]
@@ -83,7 +70,7 @@ class RedisTransport:
             try:
                 await work()
                 return
-            except (RedisError, OSError) as error:
+            except ERRORS as error:
                 if what not in self._problems:
                     log.warning("load sync: %s over redis: %s", what, error)
                     pause_s = _PAUSES_S[0]
@@ -92,7 +79,7 @@ class RedisTransport:
             pause_s = min(pause_s * 2, _PAUSES_S[1])
 
     async def _publish(self) -> None:
-        async with self._connect() as redis:
+        async with connect(self._url, answer_s=self._silence_s) as redis:
             await redis.ping()
             self._problems.pop("publishing", None)
             while not self._closing or self._unsent:
@@ -102,7 +89,7 @@ class RedisTransport:
                     await redis.publish(self._channel, self._unsent.popleft())
 
     async def _listen(self, hear: Hear) -> None:
-        async with self._connect() as redis, redis.pubsub() as pubsub:
+        async with connect(self._url, answer_s=self._silence_s) as redis, redis.pubsub() as pubsub:
             await pubsub.subscribe(self._channel)
             while True:
                 async with asyncio.timeout(self._silence_s):

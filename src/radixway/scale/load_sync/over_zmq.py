@@ -58,6 +58,10 @@ class ZmqTransport:
         except zmq.ZMQError as error:
             raise ConfigError(f"scale.sync.peers: cannot connect to {peer}: {error.strerror}") from None
 
+    def disconnect(self, peer: str) -> None:
+        """Listen to a gateway no more that was connected to."""
+        self._in.disconnect(peer)
+
     def send(self, message: bytes) -> None:
         self._out.send(message, zmq.NOBLOCK)  # PUB drops what a slow peer cannot take
 

@@ -113,6 +113,10 @@ class LoadSync:
         if changed or is_new:
             self._tell_news()
 
+    def heard_from(self) -> frozenset[tuple[str, bool]]:
+        """The other gateways, and whether each has told of all its workers."""
+        return frozenset((peer.id, peer.full >= 0) for peer in self.peers)
+
     def describe(self) -> dict[str, Any]:
         """For `/health`."""
         now, problem = self._ledger.clock(), self._transport.problem

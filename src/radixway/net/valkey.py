@@ -1,0 +1,27 @@
+"""Connections to a Valkey or Redis server."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+ERRORS: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+"""What a server that is away, or not itself, raises."""
+_CONNECT_S = 2.0
+_ANSWER_S = 5.0
+
+
+def connect(url: str, *, answer_s: float | None = _ANSWER_S, connect_s: float = _CONNECT_S) -> Redis:
+    """`redis://`, `rediss://`, `unix://`, and the same with `valkey`. Raises ValueError: it is none of them.
+
+    `answer_s`: how long a command may take; None: for ever.
+    """
+    return Redis.from_url(
+        url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
+        socket_connect_timeout=connect_s,
+        socket_timeout=answer_s,
+        socket_keepalive=True,
+        retry=Retry(NoBackoff(), 0),
+    )

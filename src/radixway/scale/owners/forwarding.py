@@ -1,0 +1,250 @@
+"""Stands before the gateway's application, and passes on what belongs to another gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from time import time
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from radixway.config import Config, SessionPolicy, StickyLeastLoadedPolicy
+from radixway.pipeline import GatewayError, StreamBroken
+from radixway.scale.owners.fleet import Fleet
+from radixway.scale.owners.places import Bound, Places
+from radixway.scale.owners.pulse import Pulse
+from radixway.scale.owners.seal import HEADER, Seals
+from radixway.surfaces.exchange import CARRIER
+from radixway.telemetry import Metrics
+from radixway.web import App, ClientGone, ClientWatch, HttpError, Message, Receive, Scope, Send, read_body
+
+log = logging.getLogger(__name__)
+
+_CONNECT_S = 2.0
+_EXPLAIN_S = 5.0
+"""In which another gateway begins to answer whether it has a journal."""
+_SILENT_S = 10.0
+"""A gateway that says nothing for so long when asked how it is has no answers to others either."""
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
+)
+
+
+class OwnerAway(GatewayError):
+    """What is asked about is kept by a gateway that does not answer."""
+
+    status = 503
+    code = "gateway_away"
+    quotes = False
+    retry_after_s = 1
+
+
+class Forwarding:
+    """An ASGI application around one. A request is passed on once at most."""
+
+    def __init__(
+        self, app: App, fleet: Fleet, places: Places, seals: Seals, metrics: Metrics, max_body_bytes: int
+    ) -> None:
+        self._app = app
+        self._fleet = fleet
+        self._places = places
+        self._seals = seals
+        self._max_body_bytes = max_body_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._pulses = {url: Pulse(url, partial(self._feel, url)) for url in fleet.others}
+        self._passed_on = metrics.counter("radixway_passed_on", "Requests that another gateway answered")
+        self._away = metrics.counter("radixway_passed_on_failed", "Requests whose gateway did not answer")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Hold connections to the others."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+        async with aiohttp.ClientSession(
+            timeout=timeout, connector=connector, auto_decompress=False
+        ) as self._session:
+            try:
+                yield
+            finally:
+                await asyncio.gather(*(pulse.close() for pulse in self._pulses.values()))
+        self._session = None
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"self": self._fleet.own, "others": self._fleet.others}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or CARRIER in scope:  # Envoy takes a request to its worker from here
+            await self._app(scope, receive, send)
+            return
+        try:
+            seal = next((value for name, value in scope["headers"] if name == HEADER), None)
+            if seal is not None:
+                scope = {**scope, "client": self._seals.open(scope, seal), "headers": _without_seal(scope)}
+                await self._app(scope, receive, send)
+            elif self._places.may_be_bound(scope):
+                await self._look(scope, receive, send)
+            elif scope["path"].startswith("/explain/"):
+                await self._explain(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+        except HttpError as error:
+            await _say(send, error.status, error.headers(), error.body())
+        except ClientGone:
+            pass
+
+    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises BadBody, ClientGone, OwnerAway."""
+        raw = await read_body(scope, receive, self._max_body_bytes)
+        bound = self._places.find(scope, raw)
+        if bound is None:
+            raw = self._places.named(scope, raw, self._fleet.draw())
+        elif await self._pass_on(bound, scope, raw, receive, send):
+            return
+        await self._app(scope, _again(raw, receive), send)
+
+    async def _pass_on(self, bound: Bound, scope: Scope, raw: bytes, receive: Receive, send: Send) -> bool:
+        """Have the owner answer; False if that is this gateway, or away while any may answer.
+
+        Raises OwnerAway.
+        """
+        owner = self._fleet.owner(bound.name)
+        if owner == self._fleet.own:
+            return False
+        watch = ClientWatch()
+        watch.watch(receive)
+        try:
+            async with self._ask(owner, scope, raw) as answer:
+                self._passed_on.inc()
+                await self._relay(answer, owner, send)
+                return True
+        except asyncio.CancelledError:
+            if watch.ended_by is None:
+                raise
+            watch.uncancel()
+            return True
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._away.inc()
+            log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
+            if bound.anywhere:
+                return False
+            raise OwnerAway(f"the gateway {owner}, which keeps this, does not answer") from None
+        finally:
+            watch.close()
+
+    async def _explain(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Journals are where their requests were: who has none asks the others."""
+        said: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            said.append(message)
+
+        await self._app(scope, receive, keep)
+        if said[0]["status"] == 404:
+            for other in self._fleet.others:
+                with suppress(aiohttp.ClientError, TimeoutError, OSError):
+                    async with (
+                        asyncio.timeout(_EXPLAIN_S) as patience,
+                        self._ask(other, scope, b"") as answer,
+                    ):
+                        if answer.status != 404:
+                            patience.reschedule(None)
+                            await self._relay(answer, other, send)
+                            return
+        for message in said:
+            await send(message)
+
+    @asynccontextmanager
+    async def _ask(self, url: str, scope: Scope, raw: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None
+        kept = [(name, value) for name, value in scope["headers"] if name not in _HOP_BY_HOP]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
+        headers.append((HEADER.decode(), self._seals.close(scope)))
+        query = scope["query_string"].decode("latin-1")
+        target = URL(f"{url}{quote(scope['path'])}{f'?{query}' if query else ''}", encoded=True)
+        skipped = ("user-agent", "accept", "accept-encoding", "content-type")
+        async with self._pulses[url].felt():
+            answer = await self._session.request(
+                scope["method"],
+                target,
+                data=raw,
+                headers=[each for each in headers if each[0] != "content-length"],
+                skip_auto_headers=skipped,
+                allow_redirects=False,
+            )
+        async with answer:
+            yield answer
+
+    async def _relay(self, answer: aiohttp.ClientResponse, owner: str, send: Send) -> None:
+        """The answer as it comes; one that breaks off ends with an event that says so, where it has any."""
+        headers = [(name.lower(), value) for name, value in answer.raw_headers]
+        headers = [header for header in headers if header[0] not in _HOP_BY_HOP]
+        headers.append((b"x-radixway-gateway", owner.encode("latin-1")))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        end = b""
+        try:
+            async with self._pulses[owner].felt():
+                async for part in answer.content.iter_any():
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("the gateway %s broke off: %s", owner, error or type(error).__name__)
+            if answer.content_type != "text/event-stream":
+                return  # the server ends the connection: the answer is shorter than was said
+            end = StreamBroken(owner, "the gateway that answered is gone").event()
+        await send({"type": "http.response.body", "body": end, "more_body": False})
+
+    async def _feel(self, url: str) -> None:
+        """Any answer at all will do. Raises OSError, TimeoutError among them."""
+        assert self._session is not None
+        try:
+            async with asyncio.timeout(_SILENT_S), self._session.get(f"{url}/ready"):
+                pass
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from None
+
+
+async def _say(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _again(raw: bytes, receive: Receive) -> Receive:
+    """`receive` as it was before the body was read."""
+    rest: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return rest.pop() if rest else await receive()
+
+    return receive_again
+
+
+def _without_seal(scope: Scope) -> list[tuple[bytes, bytes]]:
+    return [header for header in scope["headers"] if header[0] != HEADER]
+
+
+def build_forwarding(config: Config, app: App, metrics: Metrics, *, records: bool) -> Forwarding | None:
+    """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are."""
+    section = config.scale.gateways
+    if section is None:
+        return None
+    routing = config.routing
+    policies = [routing.policy, *routing.model_policies.values()]
+    bonds = any(isinstance(policy, SessionPolicy | StickyLeastLoadedPolicy) for policy in policies)
+    places = Places(
+        [name.encode("ascii") for name in routing.session.headers], conversations=records or bonds
+    )
+    return Forwarding(
+        app,
+        Fleet(section.self_url, section.all),
+        places,
+        Seals(section.key.get_secret_value(), time),
+        metrics,
+        config.gateway.max_body_bytes,
+    )

@@ -1,0 +1,103 @@
+"""Which requests are bound to a gateway, and by what name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from radixway.web import Scope
+
+_SESSION = re.compile(r"/sessions/([^/]+)(?:/.*)?")
+_NAMED = {
+    "/sessions": ("session_id", "id"),
+    "/finish_session": ("session_id",),
+    "/select_and_reserve": ("request_id",),
+    "/prefill_complete": ("request_id",),
+    "/output_block": ("request_id",),
+    "/free": ("request_id",),
+}
+"""Paths whose bodies name what they are about."""
+_MAKE = frozenset({"/sessions", "/select_and_reserve"})
+"""Of these, those that make up a name where there is none."""
+_OF_CONVERSATIONS = frozenset(
+    {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/generate",
+        "/retrieve_from_text",
+        "/retrieve_from_messages_template",
+    }
+)
+"""Bound by the session that they name, if they name one."""
+
+_body = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A request that belongs to the gateway to which `name` leads."""
+
+    name: str
+    anywhere: bool
+    """It can be answered by any gateway, though not as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Pure: a scope and a body say where a request belongs."""
+
+    session_headers: Collection[bytes] = (b"x-session-id",)
+    conversations: bool = True
+    """Whether it matters which gateway answers the requests of a conversation."""
+
+    def may_be_bound(self, scope: Scope) -> bool:
+        """Whether the body has to be read to know."""
+        path = scope["path"]
+        if scope["method"] == "POST" and (
+            path in _NAMED or (self.conversations and path in _OF_CONVERSATIONS)
+        ):
+            return True
+        return _SESSION.fullmatch(path) is not None
+
+    def find(self, scope: Scope, raw: bytes) -> Bound | None:
+        """Where it belongs; None: wherever it is. What makes no sense is refused where it is."""
+        path = scope["path"]
+        in_path = _SESSION.fullmatch(path)
+        if in_path is not None:
+            return Bound(unquote(in_path[1]), anywhere=False)
+        if path in _NAMED:
+            name = _first(raw, _NAMED[path])
+            return None if name is None else Bound(name, anywhere=False)
+        for header, value in scope["headers"]:
+            if header in self.session_headers:
+                return Bound(value.decode("latin-1"), anywhere=True)
+        name = _first(raw, ("session_id",)) if b'"session_id"' in raw else None
+        return None if name is None else Bound(name, anywhere=True)
+
+    def named(self, scope: Scope, raw: bytes, name: str) -> bytes:
+        """The body with a name for what it makes, where it makes something and has no name for it."""
+        path = scope["path"]
+        if path not in _MAKE:
+            return raw
+        try:
+            fields = _body.decode(raw or b"{}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return raw
+        return (
+            raw
+            if any(fields.get(each) for each in _NAMED[path])
+            else msgspec.json.encode(fields | {_NAMED[path][0]: name})
+        )
+
+
+def _first(raw: bytes, fields: Collection[str]) -> str | None:
+    try:
+        said = _body.decode(raw or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return next((said[name] for name in fields if isinstance(said.get(name), str) and said[name]), None)
