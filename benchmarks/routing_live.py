@@ -205,12 +205,12 @@ def flush(engines: Sequence[str]) -> None:
             pass
 
 
-async def converse(url: str, shape: Shape, seed: int) -> Run:
+async def converse(url: str, shape: Shape, seed: int, at_once: int = AT_ONCE) -> Run:
     """All chats of a round through the gateway at `url`."""
     draw = random.Random(seed)
     systems = [text(draw, shape.system) for _ in range(shape.systems)]
     chats = [Chat(str(number), systems[number % shape.systems], draw, shape) for number in range(shape.chats)]
-    run, places = Run(), asyncio.Semaphore(AT_ONCE)
+    run, places = Run(), asyncio.Semaphore(at_once)
     draw.shuffle(chats)
     timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:

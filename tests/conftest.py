@@ -1,14 +1,43 @@
 """Fixtures that every room may use."""
 
+import gc
+from functools import lru_cache
+
+import fastapi.dependencies.models
 import pytest
 from hypothesis import settings
 
 from free_ports import find_port
+from radixway.config import radixway_home
 
 # No test depends on how busy the machine is, hence no deadlines.
 settings.register_profile("quick", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile("quick")
+
+# The collector would look at all that thousands of tests import and leave behind, again and again.
+gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_gateway_outlives_its_tests():
+    """FastAPI remembers callables by the thousand, and with our routes' all that these close over."""
+    yield
+    for each in vars(fastapi.dependencies.models).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def encoders_are_loaded_once():
+    """Each gateway would load its own, which takes most of a second of a core's time."""
+    from radixway.encoders import load
+
+    read = load.load_encoder
+    kept = lru_cache(maxsize=2)(lambda _, config: read(config))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(load, "load_encoder", lambda config: kept(radixway_home(), config))
+        yield
 
 
 @pytest.fixture(scope="session")

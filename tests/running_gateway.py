@@ -49,19 +49,31 @@ class RunningGateway:
                 await changed.wait()
         return worker
 
+    async def until_gone(self, url: str) -> None:
+        """Wait until the worker is not listed any more."""
+        gone = asyncio.Event()
+        registry = self.gateway.registry
+        registry.on_remove.append(lambda _: gone.set())
+        async with asyncio.timeout(10):
+            while registry.get(url) is not None:
+                gone.clear()
+                await gone.wait()
+
     def in_flight(self) -> int:
         return sum(worker.load.requests for worker in self.gateway.registry)
 
 
 @asynccontextmanager
-async def running_gateway(*urls: str, wait: bool = True, **sections: Any) -> AsyncIterator[RunningGateway]:
+async def running_gateway(
+    *urls: str, wait: bool = True, port: int = 0, **sections: Any
+) -> AsyncIterator[RunningGateway]:
     """A gateway in front of the workers at `urls`, once they are ready; `sections` as in radixway.yaml."""
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
     server = AppServer(
         gateway,
-        bind("127.0.0.1", 0),
+        bind("127.0.0.1", port),
         drain_s=config.gateway.drain_s,
         on_stop=gateway.stopping,
         websockets=True,

@@ -76,6 +76,8 @@ class ScriptedWorker:
     """How many tokens its model holds, as `max_model_len`."""
     weight_version: str | None = None
     """What `/model_info` says of its weights; without one it has no such path."""
+    info: dict[str, object] = field(default_factory=dict)
+    """What else `/server_info` says."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -113,7 +115,8 @@ class ScriptedWorker:
                     listing = {"object": "list", "data": entries}
                     await exchange.reply(200, json.dumps(listing).encode())
                 elif exchange.path == "/server_info":
-                    await exchange.reply(200, b'{"max_total_num_tokens": 4096, "max_running_requests": 8}')
+                    told = {"max_total_num_tokens": 4096, "max_running_requests": 8} | self.info
+                    await exchange.reply(200, json.dumps(told).encode())
                 elif exchange.method == "GET" and exchange.path in ("/model_info", "/get_weight_version"):
                     said = {"weight_version": self.weight_version}
                     await exchange.reply(

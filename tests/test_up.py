@@ -13,12 +13,12 @@ import pytest
 WITH_ENGINE = """
 import sys
 
-import radixway.up
+import radixway.engine_process
 from radixway.cli import main
 
 engine, *sys.argv[1:] = sys.argv[1:]
-radixway.up.sys.executable = engine
-radixway.up._STOP_WITHIN_S = 600
+radixway.engine_process.sys.executable = engine
+radixway.engine_process._STOP_WITHIN_S = 600
 main()
 """
 

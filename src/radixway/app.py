@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi import Request as HttpRequest
 
 from radixway import __version__
@@ -26,7 +26,11 @@ from radixway.pipeline import (
 )
 from radixway.road import Road
 from radixway.routing import (
+    API,
+    CONFIG,
     ErasablePrompts,
+    Found,
+    Membership,
     ModelTokenizers,
     Registry,
     Selector,
@@ -35,7 +39,18 @@ from radixway.routing import (
     state_of_model,
 )
 from radixway.routing.kv_events import KvEventCounts
-from radixway.scale import LoadSync, build_load_sync
+from radixway.scale import (
+    Discovery,
+    LoadSync,
+    LoadTransport,
+    Registrations,
+    Source,
+    build_discovery,
+    build_forwarding,
+    build_load_sync,
+    warn_of_unshared,
+)
+from radixway.scale.planner import PlannerRoom, plan_routes
 from radixway.surfaces import (
     AgentCalls,
     AgentExchange,
@@ -56,6 +71,7 @@ from radixway.surfaces import (
     erasure_routes,
     fleet_routes,
     model_routes,
+    registration_routes,
     selector_routes,
     semantic_routes,
     session_routes,
@@ -75,7 +91,7 @@ from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
-from radixway.web import Receive, Scope, Send, Via, limited
+from radixway.web import Receive, Scope, Send, Via, join, limited
 
 if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
@@ -95,6 +111,9 @@ class Gateway:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.registry = Registry()
+        self.membership = Membership(self.registry)
+        self.sources: list[Source] = []
+        """Of workers, beside those configured; followed while it runs."""
         self.metrics = Metrics()
         self.kv_event_counts = KvEventCounts()
         self.journals = JournalBook(config.telemetry.journal_capacity)
@@ -110,7 +129,7 @@ class Gateway:
         if self.recorder is None and config.trajectories.enabled:
             self.recorder = RadixTreeMiddleware(services)
             self._middlewares.insert(0, self.recorder)
-        self.tenants = build_tenants(config.tenants, self.metrics)
+        self.tenants = build_tenants(config.tenants, self.metrics, config.scale.limits)
         """While anything is configured of them."""
         self.audit = build_audit(
             config.guard.audit,
@@ -129,13 +148,19 @@ class Gateway:
         """While it runs, and if it is open."""
         self.chats: Chats | None = None
         """While it runs, and unless they are switched off."""
+        self.load_transport: LoadTransport | None = None
+        """Carries `scale.sync` where gateways are replicas of a Ray application; set before it runs."""
         self.load_sync: LoadSync | None = None
         """While it runs, and if there are to be several gateways."""
+        self.planner: PlannerRoom | None = None
+        """While it runs, and if anybody is to count how many workers there should be."""
+        self.discovery: Discovery | None = None
+        """While it runs."""
         self._rest = FastAPI(
             title="Radixway",
             version=__version__,
             redirect_slashes=False,
-            dependencies=[Depends(self._refuse_loops), Depends(self._gate)],
+            dependencies=[Depends(self._admit)],  # of routes that a middleware adds
         )
         add_error_handlers(self._rest)
         self.cache: CacheRoom | None = None
@@ -149,16 +174,20 @@ class Gateway:
             "over",
             lambda: [] if self.chats is None else self.chats.sharing(),
         )
-        self.router = Router(config, self.registry, self._rest)
+        self.router = Router(config, self.registry, self.membership, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
         if self.recorder is not None:
             self.router.radix_tree = self.recorder.tries
         self._app = wrap(
             self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
+        records = self.recorder is not None
+        self._forwarding = build_forwarding(config, self._app, self.metrics, records=records)
+        """While there are gateways to which requests may belong."""
+        self._unshared = warn_of_unshared(config, records=records)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        await (self._forwarding or self._app)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -198,16 +227,27 @@ class Gateway:
             self._via,
         )
         self.kv_events = road.kv_events
+        planner = config.scale.planner
+        if planner is not None:
+            self.planner = PlannerRoom(planner, self.registry, self.metrics, selector.ledger.clock)
+            road.end = self.planner.watch(road.end)
         pipeline = self._open_hot_paths(reading, road)
-        self.load_sync = sync = build_load_sync(config, self.registry, selector.ledger, self.metrics)
+        self.load_sync = sync = build_load_sync(
+            config, self.registry, selector.ledger, self.metrics, self.load_transport
+        )
+        if sync is not None and self.planner is not None:
+            self.planner.gateways = sync.heard_from
+        registrations = Registrations(config.discovery.registration, self.membership)
+        self.discovery = discovery = build_discovery(
+            config, self.membership, self.metrics, [registrations, *self.sources]
+        )
         erasure = self._erasure(road)
         self._open_reports(reading, road, erasure, screening)
-        self._open_routes(reading, road)
+        self._open_routes(reading, road, registrations)
         classification = LazyRoom(config, states, reading.encoders, reading.semantic, reading.guards)
-        for router in classification_routes(
-            classification, reading.semantic, self._gate.access, self.metrics
-        ):
-            self._rest.include_router(router)
+        self._serve(
+            *classification_routes(classification, reading.semantic, self._gate.access, self.metrics),
+        )
         self._add_workers(reading)
         if config.chat.enabled:
             queue = config.routing.queue
@@ -224,14 +264,17 @@ class Gateway:
                 named=reading.model_names,
             )
         else:
-            self._rest.include_router(closed_routes())
+            self._serve(closed_routes())
         await self.sessions.open()
         try:
             async with (
                 self.audit.running() if self.audit is not None else nullcontext(),
                 sync.running() if sync is not None else nullcontext(),
+                self._forwarding.running() if self._forwarding is not None else nullcontext(),
+                self.planner.running() if self.planner is not None else nullcontext(),
                 self.tenants.running() if self.tenants is not None else nullcontext(),
                 reading.running(),
+                discovery.running(),
                 erasure.running(),
                 self._open_to_envoy(),
                 self.chats.running() if self.chats is not None else nullcontext(),
@@ -286,28 +329,33 @@ class Gateway:
         reports: dict[str, Callable[[], Any]] = {"weights": road.weights.describe} | reading.reports()
         if self.load_sync is not None:
             reports["load_sync"] = self.load_sync.describe
+        if self._forwarding is not None:
+            reports["gateways"] = self._forwarding.describe
+        if self._unshared:
+            reports["unshared"] = lambda: self._unshared
         if self.tenants is not None:
             reports["tenants"] = self.tenants.describe
         if self.audit is not None:
             reports["audit"] = self.audit.describe
+        if self.discovery is not None:
+            reports["discovery"] = self.discovery.describe
         reports |= screening.reports()
         reports["erasure"] = erasure.describe
         reports["chats"] = lambda: None if self.chats is None else self.chats.describe()
-        self._rest.include_router(erasure_routes(erasure, self._gate.access))
-        self._rest.include_router(
-            admin_routes(
-                self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
-            )
+        admin = admin_routes(
+            self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
         )
+        self._serve(erasure_routes(erasure, self._gate.access), admin)
 
-    def _open_routes(self, reading: Understanding, road: Road) -> None:
+    def _open_routes(self, reading: Understanding, road: Road, registrations: Registrations) -> None:
         """What FastAPI serves."""
         gate, registry = self._gate, self.registry
         fleet = Fleet(registry, road.fan_out, road.weights, self._in_hand, self.aborted)
         tries = None if self.recorder is None else self.recorder.tries
-        for router in (
+        self._serve(
             model_routes(registry, reading.model_names, gate.tenancy_of),
-            worker_routes(registry, road.health, gate.workers_access),
+            worker_routes(registry, self.membership, road.health, gate.workers_access),
+            registration_routes(registry, registrations, road.health, gate.workers_access),
             sglang_routes(registry, road.transport),
             fleet_routes(fleet, gate.access),
             affinity_routes(road.selector),
@@ -317,23 +365,23 @@ class Gateway:
             selector_routes(registry, road.selector, road.prompts, road.reservations, gate.access),
             traffic_routes(self.traffic, gate.access),
             usage_routes(self.tenants, gate.confined_to),
-        ):
-            self._rest.include_router(router)
+            plan_routes(self.planner),
+        )
         if reading.cache is not None:
             from radixway.surfaces.semantic_cache import cache_routes
 
-            self._rest.include_router(cache_routes(reading.cache, self.journals, gate))
+            self._serve(cache_routes(reading.cache, self.journals, gate))
         if reading.semantic is not None:
-            self._rest.include_router(semantic_routes(reading.semantic, gate))
+            self._serve(semantic_routes(reading.semantic, gate))
 
     def _add_workers(self, reading: Understanding) -> None:
         """Those configured, those that a middleware added when it was built, and those of other sections."""
-        early = [worker.given for worker in self.registry]
-        for section in (*early, *self.config.workers):
-            self.registry.add(section)
-        for section in reading.workers():
-            if self.registry.get(section.url) is None:
-                self.registry.add(section)
+        members = self.membership
+        for section in [worker.given for worker in self.registry]:
+            members.join(API, section)  # again, for whoever listens now
+        members.tell(CONFIG, map(Found, self.config.workers))
+        others = [section for section in reading.workers() if self.registry.get(section.url) is None]
+        members.tell("semantic", map(Found, others))
 
     @asynccontextmanager
     async def _open_to_envoy(self) -> AsyncIterator[None]:
@@ -387,5 +435,10 @@ class Gateway:
         if self.envoy_door is not None:
             self.envoy_door.begin_to_stop()
 
-    def _refuse_loops(self, request: HttpRequest) -> None:
+    def _serve(self, *routers: APIRouter) -> None:
+        join(self._rest.router, *routers, guard=lambda scope: self._admit(HttpRequest(scope)))
+
+    def _admit(self, request: HttpRequest) -> None:
+        """A FastAPI dependency, too. Raises LoopDetected, Unauthorized, Forbidden."""
         self._via.check(request.scope)
+        self._gate(request)

@@ -16,6 +16,11 @@ AnswerT = TypeVar("AnswerT")
 class CallFailed(Exception):
     """The gateway is not there, or said no; the message says which."""
 
+    def __init__(self, message: str, status: int | None = None) -> None:
+        """`status`: of its answer, if it said no."""
+        super().__init__(message)
+        self.status = status
+
 
 @dataclass(slots=True)
 class Told:
@@ -49,6 +54,7 @@ class ListedWorker(msgspec.Struct):
     in_flight: int
     total: int
     kv_tokens: int | None
+    sources: list[str] = []
 
 
 class Listing(msgspec.Struct):
@@ -61,6 +67,14 @@ class Loads(msgspec.Struct):
     """The answer of `/add_worker` and `/remove_worker`: requests in hand by worker."""
 
     worker_urls: dict[str, int]
+
+
+class Registered(msgspec.Struct):
+    """The answer of `POST /workers` and `DELETE /workers`."""
+
+    state: str
+    in_flight: int
+    heartbeat_s: float = 0.0
 
 
 class Usage(msgspec.Struct, rename={"first": "from", "last": "to"}):
@@ -201,7 +215,7 @@ async def _refuse(response: aiohttp.ClientResponse) -> None:
         message = msgspec.json.decode(await response.read(), type=_Refusal).error.message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         message = f"{response.url} answered {response.status}"
-    raise CallFailed(message)
+    raise CallFailed(message, response.status)
 
 
 async def _events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from radixway.config import RoutingSection
+from radixway.pipeline import Next
 from radixway.routing import (
     HealthMonitor,
     PromptReader,
@@ -62,7 +63,7 @@ class Road:
         dispatch = Dispatch(
             registry, selector, self.prompts, transport, self.health, metrics, config, self.weights
         )
-        self.end = Tap(dispatch, registry, self.prompts, traffic)
+        self.end: Next = Tap(dispatch, registry, self.prompts, traffic)
         """Where every pipeline ends: at workers, under the eyes of whoever watches the traffic."""
         self.calls = WorkerCalls(registry, transport, tokenizers)
         self.fan_out = FanOut(transport, config.weights.update_timeout_s)

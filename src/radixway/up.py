@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import monotonic
 from typing import Any
 
 from rich.markup import escape
@@ -17,7 +14,8 @@ from rich.table import Column, Table
 from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
 from radixway.config import Config, WorkerSection
-from radixway.routing import Registry, Worker, WorkerState
+from radixway.engine_process import EngineProcess, until_ready
+from radixway.routing import Registry
 from radixway.telemetry import ServerConsole, configure_logging
 from radixway.web import AppServer, bind
 
@@ -25,21 +23,6 @@ log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
 
 GREETING = "What is Radixway?"
-_RESTART_AFTER_S = (1.0, 60.0)
-"""Pause before an engine that died is started again: the first, and the longest they double up to."""
-_LIVED_S = 60.0
-"""An engine that lived as long begins with the first pause again."""
-_STOP_WITHIN_S = 10.0
-_LONGEST_SOCKET_PATH = 100
-
-
-class EngineKilled(Exception):
-    """The engine ended before it was ready, and not by its own decision; the message says what is known."""
-
-    def __init__(self, exit_code: int) -> None:
-        by = f" by signal {-exit_code} ({signal.strsignal(-exit_code)})" if exit_code else ""
-        why = "; perhaps there was not enough memory" if exit_code == -signal.SIGKILL else ""
-        super().__init__(f"the engine was ended{by} before it was ready{why}")
 
 
 async def run_gateway(config: Config) -> int:
@@ -70,7 +53,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     configure_logging(config.telemetry.log_level)
     listener = bind(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
-    engine = _EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
+    engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSection(url=engine.url))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = AppServer(
@@ -113,86 +96,10 @@ def _tell(url: str, gateway: Gateway) -> None:
         out.print(f"ext_proc {gateway.envoy_door.address}")
 
 
-class _EngineProcess:
-    """The embedded engine in a process and session of its own, so that we decide when it stops."""
-
-    def __init__(self, port: int, config_file: Path | None, model: str | None, *, publish: bool) -> None:
-        """`publish`: have it publish KV events for this process alone; else as it is configured."""
-        self.url = f"http://127.0.0.1:{port}"
-        self.failed_start: int | None = None
-        self._command = [
-            sys.executable,
-            "-m",
-            "radixway",
-            "engine",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ]
-        self._command += ["--until-stdin-closes"]
-        if config_file is not None:
-            self._command += ["--config", str(config_file)]
-        if model is not None:
-            self._command += ["--model", model]
-        self._sockets = TemporaryDirectory(prefix="radixway-")  # nobody else may enter it
-        if publish:
-            for what in ("endpoint", "replay-endpoint"):
-                self._command += [f"--kv-events-{what}", _endpoint(Path(self._sockets.name, what))]
-        self._process: asyncio.subprocess.Process | None = None
-        self._was_ready = False
-        self._hurried = asyncio.Event()
-
-    def ready(self) -> None:
-        """It has answered once: from now on its death is an accident, not a bad configuration."""
-        self._was_ready = True
-
-    async def supervise(self) -> None:
-        """Keep it running; returns when it cannot even start. Raises EngineKilled."""
-        first, longest = _RESTART_AFTER_S
-        pause_s = first
-        while True:
-            began = monotonic()
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, start_new_session=True
-            )
-            code = await self._process.wait()
-            if not self._was_ready:
-                if code <= 0:
-                    raise EngineKilled(code)
-                self.failed_start = code
-                return
-            pause_s = first if monotonic() - began > _LIVED_S else min(pause_s * 2, longest)
-            log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)
-            await asyncio.sleep(pause_s)
-
-    async def stop(self) -> None:
-        """Ask it to finish and leave, then insist."""
-        with self._sockets:
-            await self._end()
-
-    async def _end(self) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        process.terminate()
-        ended = asyncio.create_task(process.wait())
-        hurried = asyncio.create_task(self._hurried.wait())
-        await asyncio.wait({ended, hurried}, timeout=_STOP_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
-        if not ended.done():
-            process.kill()
-        await ended
-
-    def hurry(self) -> None:
-        """Whoever waits in `stop` insists now."""
-        self._hurried.set()
-
-
-async def _present(url: str, registry: Registry, engine: _EngineProcess, *, greet: bool) -> None:
+async def _present(url: str, registry: Registry, engine: EngineProcess, *, greet: bool) -> None:
     """Wait for the engine, then show where everything is and one answered request with its journal."""
     with out.status("starting the engine …"):
-        await _until_ready(registry, engine.url)
+        await until_ready(registry, engine.url)
     engine.ready()
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
@@ -206,20 +113,6 @@ async def _present(url: str, registry: Registry, engine: _EngineProcess, *, gree
         except CallFailed as failure:
             log.warning("the first request failed: %s", failure)
     out.print("\nServing. Ctrl-C stops.")
-
-
-async def _until_ready(registry: Registry, url: str) -> None:
-    ready = asyncio.Event()
-
-    def look(worker: Worker) -> None:
-        if worker.url == url and worker.state is WorkerState.READY:
-            ready.set()
-
-    registry.on_state.append(look)
-    for worker in registry:
-        look(worker)
-    await ready.wait()
-    registry.on_state.remove(look)
 
 
 async def _greet(url: str) -> None:
@@ -241,11 +134,6 @@ async def _greet(url: str) -> None:
 
 def _fields(step: dict[str, Any]) -> str:
     return "  ".join(f"[dim]{name}[/] {escape(str(value))}" for name, value in step.items())
-
-
-def _endpoint(path: Path) -> str:
-    """A socket at that path, or at an ephemeral port where paths are too long for sockets."""
-    return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"
 
 
 def _next_free_port(port: int) -> int:

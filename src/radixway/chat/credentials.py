@@ -6,7 +6,6 @@ same login ends.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.database import Database
+from radixway.chat.hashing import hashed
 from radixway.chat.ids import new_id
 from radixway.chat.schema import refresh_tokens
 from radixway.chat.secrets import Secrets
@@ -84,7 +84,7 @@ class Credentials:
         """A new pair for a refresh token, which serves no more. Raises BadToken."""
         user_id = self._read(token, "refresh")
         async with self._database.write() as write:
-            held = refresh_tokens.c.token_hash == _hash(token)
+            held = refresh_tokens.c.token_hash == hashed(token)
             found = (await write.execute(select(refresh_tokens).where(held).with_for_update())).first()
             if found is None or found.revoked:
                 raise BadToken("Invalid token")
@@ -106,7 +106,7 @@ class Credentials:
     async def _issue(self, write: AsyncConnection, user_id: str, family: str) -> Pair:
         now = self._clock()
         refresh, until = self._write(user_id, "refresh", self._refresh_s), now + self._refresh_s
-        row = {"token_hash": _hash(refresh), "user_id": user_id, "family": family, "expires_at": until}
+        row = {"token_hash": hashed(refresh), "user_id": user_id, "family": family, "expires_at": until}
         await write.execute(delete(refresh_tokens).where(refresh_tokens.c.expires_at <= now))
         await write.execute(refresh_tokens.insert().values(**row))
         return Pair(self._write(user_id, "access", self._access_s), refresh)
@@ -126,7 +126,3 @@ class Credentials:
         if until < self._clock():
             raise BadToken("Token expired")
         return str(user_id)
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from sqlalchemy import bindparam, delete, select, update
 from radixway.chat.credentials import BadToken
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
+from radixway.chat.hashing import hashed
 from radixway.chat.ids import new_id
 from radixway.chat.records import User
 from radixway.chat.schema import api_keys, users
@@ -109,7 +109,7 @@ class Keys:
     async def find(self, text: str) -> tuple[ApiKey, User | None] | None:
         """The key, and its user. Raises BadToken for one that has expired."""
         async with self._database.read() as read:
-            row = (await read.execute(_BY_HASH, {"hash": _hash(text)})).first()
+            row = (await read.execute(_BY_HASH, {"hash": hashed(text)})).first()
             if row is None:
                 return None
             owner = None
@@ -170,13 +170,9 @@ def _new_text() -> str:
 
 
 def _row(key: ApiKey, text: str) -> dict[str, object]:
-    return {name: getattr(key, name) for name in ApiKey.__dataclass_fields__} | {"key_hash": _hash(text)}
+    return {name: getattr(key, name) for name in ApiKey.__dataclass_fields__} | {"key_hash": hashed(text)}
 
 
 def _key(row: object) -> ApiKey:
     fields = {name: getattr(row, name) for name in ApiKey.__dataclass_fields__}
     return ApiKey(**fields | {"scope": KeyScope(fields["scope"])})
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

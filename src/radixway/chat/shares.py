@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from sqlalchemy import ColumnElement, delete, or_, select
 
 from radixway.chat.database import Database
 from radixway.chat.errors import Invalid, NotFound
+from radixway.chat.hashing import hashed
 from radixway.chat.ids import new_id
 from radixway.chat.messages import Messages, own_chat
 from radixway.chat.records import Message
@@ -64,7 +64,7 @@ class Shares:
                 shares.insert()
                 .values(
                     id=new_id(),
-                    token_hash=_hash(token),
+                    token_hash=hashed(token),
                     chat_id=chat_id,
                     message_id=message.id,
                     title=chat.title,
@@ -97,7 +97,7 @@ class Shares:
             select(*_COLUMNS)
             .join(chats, chats.c.id == shares.c.chat_id)
             .join(users, users.c.id == chats.c.user_id)
-            .where(shares.c.token_hash == _hash(token), self._valid(), users.c.deleted.is_(False))
+            .where(shares.c.token_hash == hashed(token), self._valid(), users.c.deleted.is_(False))
         )
         async with self._database.read() as read:
             row = (await read.execute(wanted)).first()
@@ -108,8 +108,3 @@ class Shares:
 
     def _valid(self) -> ColumnElement[bool]:
         return or_(shares.c.expires_at.is_(None), shares.c.expires_at > self._clock())
-
-
-def _hash(token: str) -> str:
-    """A token has 256 random bits: nobody guesses what a plain hash is of."""
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,6 +10,7 @@ from sqlalchemy import Row, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from radixway.chat.database import Database
+from radixway.chat.hashing import hashed
 from radixway.chat.ids import new_id
 from radixway.chat.records import Worker
 from radixway.chat.schema import workers
@@ -28,7 +28,7 @@ class Workers:
         """A new one, and its key, which is told this once."""
         key, row = str(uuid.uuid4()), self._row(name, trusted)
         async with self._database.write() as write:
-            await write.execute(workers.insert().values(**row, key_hash=_hash(key)))
+            await write.execute(workers.insert().values(**row, key_hash=hashed(key)))
         return Worker(**row), key
 
     async def all(self) -> list[Worker]:
@@ -40,7 +40,7 @@ class Workers:
     async def find_by_key(self, key: str) -> Worker | None:
         """Whose key it is."""
         async with self._database.read() as read:
-            row = (await read.execute(select(workers).where(workers.c.key_hash == _hash(key)))).first()
+            row = (await read.execute(select(workers).where(workers.c.key_hash == hashed(key)))).first()
             return None if row is None else _worker(row)
 
     async def delete(self, worker_id: str) -> None:
@@ -53,7 +53,7 @@ class Workers:
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
         async with self._database.write() as write:
             for key in keys:
-                row = self._row(name, False) | {"key_hash": _hash(key)}
+                row = self._row(name, False) | {"key_hash": hashed(key)}
                 await write.execute(insert(workers).values(**row).on_conflict_do_nothing())
 
     def _row(self, name: str, trusted: bool) -> dict[str, Any]:
@@ -62,7 +62,3 @@ class Workers:
 
 def _worker(row: Row[Any]) -> Worker:
     return Worker(row.id, row.name, row.trusted, row.created_at)
-
-
-def _hash(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 
 from radixway import __version__
+from radixway.cli.announcing import workers_announce
 from radixway.cli.asking import ask
 from radixway.cli.auditing import audit_app
 from radixway.cli.chatting import chat_app
@@ -15,7 +16,10 @@ from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.erasing import erase
 from radixway.cli.evaluating import eval_app
+from radixway.cli.operating import operator
+from radixway.cli.planning import plan_app
 from radixway.cli.pulling import worker
+from radixway.cli.ray_serving import ray_app
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
@@ -46,19 +50,22 @@ app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
 app.add_typer(audit_app, name="audit")
 app.add_typer(chat_app, name="chat")
+app.add_typer(ray_app, name="ray")
+app.add_typer(plan_app, name="plan")
 rules_app = typer.Typer(help="Rules of the semantic layer.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
 _OTHERS: tuple[Callable[..., None], ...] = (
     *(engine, ask, classify, simulate),
-    *(record, usage, erase, worker, version),
+    *(record, usage, erase, worker, operator, version),
 )
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)
 for command in _OTHERS:
     app.command()(command)
 workers_app.command("add")(workers_add)
+workers_app.command("announce")(workers_announce)
 workers_app.command("remove")(workers_remove)
 workers_app.command("list")(workers_list)
 rules_app.command("test")(rules_test)

@@ -48,6 +48,14 @@ KVEventsFormat = Annotated[
     str | None,
     typer.Option(help="KV events as vLLM 0.24 and later has them, or before.", metavar="map|array"),
 ]
+DisaggregationMode = Annotated[
+    str | None,
+    typer.Option(help="Prefill for other engines, or have them prefill.", metavar="null|prefill|decode"),
+]
+BootstrapPort = Annotated[
+    int | None,
+    typer.Option(help="Where a prefill engine's KV is fetched; 0 takes a free port.", metavar="PORT"),
+]
 Workers = Annotated[
     list[str] | None, typer.Option("--worker", help="A worker's URL; repeatable.", metavar="URL")
 ]

@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 
 from radixway.cli.options import (
+    BootstrapPort,
     ConfigFile,
+    DisaggregationMode,
     DiskCache,
     DiskCacheDir,
     Eviction,
@@ -95,6 +97,8 @@ def engine(
     kv_events_replay_endpoint: KVEventsReplay = None,
     kv_events_topic: KVEventsTopic = None,
     kv_events_format: KVEventsFormat = None,
+    disaggregation_mode: DisaggregationMode = None,
+    disaggregation_bootstrap_port: BootstrapPort = None,
     until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
@@ -110,6 +114,9 @@ def engine(
         "kv_events_replay_endpoint": kv_events_replay_endpoint,
         "kv_events_topic": kv_events_topic,
         "kv_events_format": kv_events_format,
+        "disaggregation_mode": disaggregation_mode,
+        "disaggregation_bootstrap_port": disaggregation_bootstrap_port,
+        "disaggregation_bootstrap_host": host,
     }
     settings = load(config, {"engine": given(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
@@ -122,7 +129,7 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
     import uvloop
 
-    from radixway.up import EngineKilled
+    from radixway.engine_process import EngineKilled
     from radixway.web import CannotListen
 
     try:

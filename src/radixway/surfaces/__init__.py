@@ -19,6 +19,7 @@ from radixway.surfaces.gate import Gate
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.models import model_routes
 from radixway.surfaces.openai import ChatCompletions, Completions
+from radixway.surfaces.registration import registration_routes
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.semantic import semantic_routes
 from radixway.surfaces.sglang import sglang_routes
@@ -48,6 +49,7 @@ __all__ = [
     "erasure_routes",
     "fleet_routes",
     "model_routes",
+    "registration_routes",
     "selector_routes",
     "semantic_routes",
     "session_routes",

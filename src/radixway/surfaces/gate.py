@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
 """For probes and scrapers, which have no keys."""
-_FOR_WORKERS = frozenset({"/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
+_FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
 
 
 class Gate:
-    """A FastAPI dependency of all paths, which has nothing to do unless tenants have keys."""
+    """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
 
     def __init__(self, config: GatewaySection, room: TenantsRoom | None) -> None:
         ring = None if room is None else room.ring

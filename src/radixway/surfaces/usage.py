@@ -52,7 +52,7 @@ def usage_routes(room: TenantsRoom | None, confined_to: Callable[[Request], str 
         told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat(), "by": by}
         told["usage"] = room.report(by, first, last, tenant)
         if tenant is not None:
-            told["limits"] = room.limits_of(tenant)
+            told["limits"] = await room.limits_of(tenant)
         return told
 
     return router

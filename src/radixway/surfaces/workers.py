@@ -10,11 +10,13 @@ from pydantic import ValidationError
 
 from radixway.config import WorkerSection, check_worker_url
 from radixway.pipeline import BadRequest, WorkerNotFound
-from radixway.routing import HealthMonitor, Registry, Worker, WorkerState
+from radixway.routing import API, HealthMonitor, Membership, Registry, Worker, WorkerState
 from radixway.surfaces.access import AdminAccess
 
 
-def worker_routes(registry: Registry, health: HealthMonitor, access: AdminAccess) -> APIRouter:
+def worker_routes(
+    registry: Registry, membership: Membership, health: HealthMonitor, access: AdminAccess
+) -> APIRouter:
     """`/add_worker`, `/remove_worker`, `/drain_worker` (query `url` or JSON body) and `/list_workers`."""
     router = APIRouter(tags=["workers"])
     guarded = [Depends(access)]
@@ -25,19 +27,19 @@ def worker_routes(registry: Registry, health: HealthMonitor, access: AdminAccess
 
         If it is well it does so before this returns.
         """
-        await health.first_look(registry.add(_read_worker(await _read_fields(request))))
+        await health.first_look(membership.join(API, read_worker(await read_fields(request))))
         return _loads(registry)
 
     @router.post("/remove_worker", dependencies=guarded)
     async def remove_worker(request: Request) -> dict[str, Any]:
         """Forget a worker. Requests it is answering go on to their end."""
-        registry.remove(_find(registry, await _read_fields(request)).url)
+        registry.remove(find_worker(registry, await read_fields(request)).url)
         return _loads(registry)
 
     @router.post("/drain_worker", dependencies=guarded)
     async def drain_worker(request: Request) -> dict[str, Any]:
         """Send a worker nothing new; it stays listed. `/add_worker` brings it back."""
-        registry.set_state(_find(registry, await _read_fields(request)), WorkerState.DRAINING)
+        registry.set_state(find_worker(registry, await read_fields(request)), WorkerState.DRAINING)
         return _loads(registry)
 
     @router.get("/list_workers")
@@ -58,7 +60,7 @@ def _loads(registry: Registry) -> dict[str, Any]:
     }
 
 
-async def _read_fields(request: Request) -> dict[str, Any]:
+async def read_fields(request: Request) -> dict[str, Any]:
     """The query's and the JSON body's fields together; `worker_url` is another name of `url`."""
     fields: dict[str, Any] = dict(request.query_params)
     raw = await request.body()
@@ -77,7 +79,8 @@ async def _read_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def _read_worker(fields: dict[str, Any]) -> WorkerSection:
+def read_worker(fields: dict[str, Any]) -> WorkerSection:
+    """What the fields say of a worker; others are ignored. Raises BadRequest."""
     for several in ("models", "pools"):
         if isinstance(fields.get(several), str):  # a query can only carry text
             fields[several] = [name for name in fields[several].split(",") if name]
@@ -102,7 +105,8 @@ def _read_worker_type(fields: dict[str, Any]) -> None:
         fields.setdefault("disaggregation", {"dialect": "sglang"} | port)
 
 
-def _find(registry: Registry, fields: dict[str, Any]) -> Worker:
+def find_worker(registry: Registry, fields: dict[str, Any]) -> Worker:
+    """The one that `url` names. Raises WorkerNotFound."""
     try:
         worker = registry.get(check_worker_url(fields["url"]))
     except ValueError:

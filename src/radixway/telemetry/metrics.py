@@ -131,13 +131,31 @@ class Metrics:
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
     ) -> None:
         """Publish numbers by a label whose values come and go; read when somebody scrapes."""
-        self.registry.register(_Read(GaugeMetricFamily, name, text, label, values))
+        self.gauges_by(name, text, (label,), lambda: [((one,), value) for one, value in values()])
+
+    def gauges_by(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+    ) -> None:
+        """The same by several labels."""
+        self.registry.register(_Read(GaugeMetricFamily, name, text, labels, values))
 
     def counters(
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
     ) -> None:
         """Publish numbers that only grow, by a label; read when somebody scrapes."""
-        self.registry.register(_Read(CounterMetricFamily, name, text, label, values))
+        self.registry.register(
+            _Read(
+                CounterMetricFamily,
+                name,
+                text,
+                (label,),
+                lambda: [((one,), value) for one, value in values()],
+            )
+        )
 
     def counter(self, name: str, text: str) -> Counter:
         """A counter of a room's own."""
@@ -169,11 +187,11 @@ class _Read(Collector):
     kind: type[GaugeMetricFamily | CounterMetricFamily]
     name: str
     text: str
-    label: str
-    values: Callable[[], Iterable[tuple[str, float]]]
+    labels: tuple[str, ...]
+    values: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        family = self.kind(self.name, self.text, labels=[self.label])
-        for label, value in self.values():
-            family.add_metric([label], value)
+        family = self.kind(self.name, self.text, labels=self.labels)
+        for labels, value in self.values():
+            family.add_metric(labels, value)
         yield family

@@ -139,7 +139,7 @@ class Dispatch:
     async def _attempt(self, request: Request, place: Place) -> Reply:
         if place.prefill is not None:
             return await self._handover.send(request, place.prefill, place)
-        if place.worker.role != "any":
+        if place.worker.dialect is not None:  # whatever its role: it may obey what it is told
             request = without_transfer(request)
         return await self._carry(request, place.worker, place.lease)
 

@@ -89,24 +89,29 @@ class Handover:
         return _answered(reply, prefill if going_on is not None else None)
 
     async def _at_once(self, request: Request, prefill: Leg, decode: Leg) -> Reply:
-        """SGLang. The decode worker waits for the prefill, so a failed prefill ends both."""
+        """SGLang. The decode worker waits for the prefill, so a failed prefill ends both.
+
+        Our own engine does not wait for one that has failed: it computes the prompt itself.
+        """
         paired = sglang_pair(request, prefill.worker)
         loop = asyncio.get_running_loop()
         prefilling = loop.create_task(self._prefill(paired, prefill))
         answering = loop.create_task(self._carry(paired, decode.worker, decode.lease))
+        handed_on = True
         try:
             await asyncio.wait((prefilling, answering), return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
-                prefilled = prefilling.result()
-                _raise_if_broken(prefilled)
-                if prefilled.status != 200:
-                    return prefilled  # the client's mistake: the decode worker would wait in vain
-                self._note_prefill(request, prefill, prefilled.status, handed_on=True)
+                prefilled = _outcome(prefilling)
+                handed_on = isinstance(prefilled, Reply) and prefilled.status == 200
+                if not handed_on and not decode.worker.answers_alone:
+                    return _raised(prefilled)  # the client's mistake: the decode worker would wait in vain
+                status = prefilled.status if isinstance(prefilled, Reply) else None
+                self._note_prefill(request, prefill, status, handed_on=handed_on)
             reply = await answering
             _raise_if_broken(reply)
             if reply.status == 200:
                 self._let_end(prefilling, prefill.lease)
-            return _answered(reply, prefill)
+            return _answered(reply, prefill if handed_on else None)
         finally:
             if prefilling not in self._ending:
                 await _stop(prefilling)
@@ -119,7 +124,7 @@ class Handover:
         """The prefill worker's answer, whole: it is short, however it comes."""
         return await self._carry(replace(request, stream=False), leg.worker, leg.lease, prefill_only=True)
 
-    def _note_prefill(self, request: Request, leg: Leg, status: int, *, handed_on: bool) -> None:
+    def _note_prefill(self, request: Request, leg: Leg, status: int | None, *, handed_on: bool) -> None:
         request.journal.add("prefill", worker=leg.worker.name, status=status, handed_on=handed_on)
 
     def _let_end(self, prefilling: asyncio.Task[Reply], lease: Lease) -> None:
@@ -144,6 +149,22 @@ async def _stop(task: asyncio.Task[Reply]) -> None:
     """Cancel it if it is under way; what it says of that is heard either way."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _outcome(prefilling: asyncio.Task[Reply]) -> Reply | WorkerFailed:
+    """What became of a prefill that has ended."""
+    try:
+        return prefilling.result()
+    except WorkerFailed as failure:
+        return failure
+
+
+def _raised(prefilled: Reply | WorkerFailed) -> Reply:
+    """The reply, if it is one that a client can be given."""
+    if isinstance(prefilled, WorkerFailed):
+        raise prefilled
+    _raise_if_broken(prefilled)
+    return prefilled
 
 
 def _raise_if_broken(reply: Reply) -> None:

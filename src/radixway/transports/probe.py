@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from radixway.config import Role
 from radixway.routing import Findings, ProbeFailed, Worker, read_version
 from radixway.routing.kv_events import NotReachable, told_by
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
@@ -61,6 +62,8 @@ class HttpProbe:
             tokenizes=status == 405,  # it is there, for POST
             engine=_text(info.get("engine")),
             weight_version=await self._weight_version(worker, info),
+            role=_role(info),
+            bootstrap_port=_positive(info.get("disaggregation_bootstrap_port")),
         )
 
     async def _weight_version(self, worker: Worker, info: dict[str, Any]) -> str | None:
@@ -96,3 +99,14 @@ def _text(value: Any) -> str | None:
 
 def _positive(value: Any) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
+
+
+def _role(info: dict[str, Any]) -> Role:
+    """What a worker was started for: our engine tells it under SGLang's name."""
+    match info.get("disaggregation_mode"):
+        case "prefill":
+            return "prefill"
+        case "decode":
+            return "decode"
+        case _:
+            return "any"

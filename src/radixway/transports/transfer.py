@@ -89,7 +89,7 @@ def why_whole(request: Request, dialects: Container[str | None]) -> str | None:
         shape = _shape_of(request)
     except BadRequest:
         return "its body cannot be read"
-    if request.surface == "generate" and "sglang" not in dialects:
+    if request.surface == "generate" and "sglang" not in dialects and "radixway" not in dialects:
         return "vLLM has no /generate"
     sampling = shape.sampling_params if isinstance(shape.sampling_params, dict) else {}
     if any(count not in (None, 1) for count in (shape.n, shape.best_of, sampling.get("n"))):
@@ -128,12 +128,10 @@ def vllm_decode(request: Request, prefilled: bytes) -> Request | None:
 
 def sglang_pair(request: Request, prefill: Worker) -> Request:
     """For both: meet in a fresh room at the prefill worker."""
-    transfer = prefill.given.disaggregation
-    assert transfer is not None
     host = URL(prefill.url).raw_host or ""
     fields: dict[str, Any] = {
         "bootstrap_host": f"[{host}]" if ":" in host else host,
-        "bootstrap_port": transfer.bootstrap_port,
+        "bootstrap_port": prefill.bootstrap_port,
         "bootstrap_room": random.randrange(_ROOMS),
     }
     size = _batch_size(_shape_of(request)) if request.surface == "generate" else None

@@ -26,6 +26,7 @@ from radixway.chat.accounts import Accounts
 from radixway.chat.credentials import Credentials, Pair
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
+from radixway.chat.hashing import hashed
 from radixway.chat.login.fetching import LoginFailed
 from radixway.chat.login.oidc import OidcProvider
 from radixway.chat.login.providers import Identity, OAuthProvider, Provider, Return
@@ -121,7 +122,7 @@ class Logins:
         if until <= now:
             raise LoginFailed("this login took too long: begin again", 400)
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
-        row = {"state_hash": hashlib.sha256(state.encode()).hexdigest(), "expires_at": until}
+        row = {"state_hash": hashed(state), "expires_at": until}
         async with self._database.write() as write:
             await write.execute(delete(used_logins).where(used_logins.c.expires_at <= now))
             once = insert(used_logins).values(**row).on_conflict_do_nothing()

@@ -1,34 +1,13 @@
-"""Connections to a Valkey or Redis server."""
+"""What processes tell each other, over a Valkey or Redis server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from radixway.net.valkey import ERRORS, connect
 
-ERRORS: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
-"""What a server that is away, or not itself, raises."""
-_CONNECT_S = 2.0
-_ANSWER_S = 5.0
 CHANNEL = b"radixway:chats"
-
-
-def connect(url: str, *, answer_s: float | None = _ANSWER_S) -> Redis:
-    """`redis://`, `rediss://`, `unix://`, and the same with `valkey`. Raises ValueError: it is none of them.
-
-    `answer_s`: how long a command may take; None: for ever.
-    """
-    return Redis.from_url(
-        url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
-        socket_connect_timeout=_CONNECT_S,
-        socket_timeout=answer_s,
-        socket_keepalive=True,
-        retry=Retry(NoBackoff(), 0),
-    )
 
 
 class ValkeyCarrier:

@@ -24,9 +24,9 @@ from redis.exceptions import ResponseError
 
 from radixway.chat import events
 from radixway.chat.shared.kept import Kept
-from radixway.chat.shared.valkey import ERRORS, connect
 from radixway.chat.tokens import ATTEMPT, LAST, Entry, Log, MemoryLog, base_of
 from radixway.net.stopping import stop
+from radixway.net.valkey import ERRORS, connect
 
 _PACE_S = 0.012
 """Between two pipelines: what is said in that time travels together."""

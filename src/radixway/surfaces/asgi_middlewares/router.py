@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from radixway.config import Config, WorkerSection, check_worker_url
-from radixway.routing import Registry
+from radixway.routing import API, Membership, Registry
 
 
 class Router:
@@ -21,8 +21,9 @@ class Router:
 
     radix_tree: Any
 
-    def __init__(self, config: Config, registry: Registry, app: FastAPI) -> None:
+    def __init__(self, config: Config, registry: Registry, membership: Membership, app: FastAPI) -> None:
         self._registry = registry
+        self._membership = membership
         self.app = app
         """Where a middleware may add routes of its own."""
         self.args = _arguments(config)
@@ -36,7 +37,7 @@ class Router:
 
     def add_worker(self, url: str) -> None:
         """Take a worker in. Raises ValueError if `url` is none of a worker."""
-        self._registry.add(WorkerSection(url=url))
+        self._membership.join(API, WorkerSection(url=url))
 
     def remove_worker(self, url: str) -> bool:
         """Forget a worker; what it is answering goes on to its end. False if it was not known.

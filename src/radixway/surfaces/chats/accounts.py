@@ -10,6 +10,7 @@ from radixway.chat.records import Worker
 from radixway.chat.room import ChatRoom
 from radixway.surfaces.chats.bodies import Body
 from radixway.surfaces.chats.who import Who
+from radixway.web import join
 
 _HIDDEN = "********"
 """In place of a key, of which nobody knows more than a hash."""
@@ -70,7 +71,7 @@ def account_routes(room: ChatRoom, who: Who) -> APIRouter:
         await room.workers.delete(worker_id)
         return Response()
 
-    router.include_router(admin)
+    join(router, admin)
     return router
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from radixway import __version__
 from radixway.chat.room import ChatRoom
 from radixway.erasure import Erasure
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
-from radixway.surfaces.chats.bodies import readable_address
+from radixway.surfaces.chats.bodies import ReadableAddresses
 from radixway.surfaces.chats.chats import chat_routes
 from radixway.surfaces.chats.configs import config_routes
 from radixway.surfaces.chats.errors import add_error_handlers
@@ -21,6 +21,7 @@ from radixway.surfaces.chats.pull import pull_routes
 from radixway.surfaces.chats.v1 import v1_routes
 from radixway.surfaces.chats.who import Who
 from radixway.tenants import KeyRing
+from radixway.web import join
 
 
 def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | None = None) -> FastAPI:
@@ -35,11 +36,12 @@ def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | Non
         docs_url=None,
         redoc_url=None,
         openapi_url=OPENAPI,
-        dependencies=[Depends(readable_address)],
     )
+    app.add_middleware(ReadableAddresses)
     add_error_handlers(app)
     who = Who(room, ring)
-    for router in (
+    join(
+        app.router,
         auth_routes(room, who),
         chat_routes(room, who),
         message_routes(room, who),
@@ -49,6 +51,5 @@ def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | Non
         v1_routes(room, who),
         privacy_routes(room, who, erasure),
         pull_routes(room, who),
-    ):
-        app.include_router(router)
+    )
     return app

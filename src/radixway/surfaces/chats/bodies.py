@@ -1,13 +1,14 @@
-"""What every body is: text and numbers that a database and JSON can hold."""
+"""What every body and address is: text and numbers that a database and JSON can hold."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from fastapi import HTTPException
 from pydantic import BaseModel, ConfigDict, field_validator
-from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+
+from radixway.web import App, Receive, Scope, Send
 
 
 class Body(BaseModel):
@@ -37,8 +38,16 @@ def _check_text(text: str) -> None:
         raise ValueError("text cannot hold lone surrogates")
 
 
-async def readable_address(connection: HTTPConnection) -> None:
-    """A FastAPI dependency. Raises HTTPException: path or query hold U+0000, which nothing is named by."""
-    scope = connection.scope
-    if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
-        raise HTTPException(404, "Not Found")
+class ReadableAddresses:
+    """An ASGI middleware. Nothing is named by U+0000, which PostgreSQL cannot even be asked for: 404."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "\x00" not in scope.get("path", "") and b"%00" not in scope.get("query_string", b""):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await JSONResponse({"detail": "Not Found"}, 404)(scope, receive, send)

@@ -11,6 +11,7 @@ from radixway.surfaces.chats.responses.owners import Owners
 from radixway.surfaces.chats.responses.paths import OPENAPI
 from radixway.surfaces.chats.responses.room import ResponseRoom
 from radixway.surfaces.chats.responses.routes import response_routes
+from radixway.web import join
 
 
 def responses_app(room: ResponseRoom, owners: Owners) -> FastAPI:
@@ -24,6 +25,5 @@ def responses_app(room: ResponseRoom, owners: Owners) -> FastAPI:
         redirect_slashes=False,
     )
     add_error_handlers(app)
-    app.include_router(response_routes(room, owners))
-    app.include_router(conversation_routes(room, owners))
+    join(app.router, response_routes(room, owners), conversation_routes(room, owners))
     return app

@@ -10,15 +10,19 @@ from radixway.surfaces.chats.v1.moving import moving_routes
 from radixway.surfaces.chats.v1.sharing import sharing_routes
 from radixway.surfaces.chats.v1.webhooks import webhook_routes
 from radixway.surfaces.chats.who import Who
+from radixway.web import join
 
 
 def v1_routes(room: ChatRoom, who: Who) -> APIRouter:
     """All of them; those with names of their own before those in whose place a chat's id stands."""
     router = APIRouter()
-    router.include_router(finding_routes(room, who))
-    router.include_router(moving_routes(room, who))
-    router.include_router(sharing_routes(room, who))
-    router.include_router(chat_routes(room, who))
-    router.include_router(message_routes(room, who))
-    router.include_router(webhook_routes(room, who))
+    join(
+        router,
+        finding_routes(room, who),
+        moving_routes(room, who),
+        sharing_routes(room, who),
+        chat_routes(room, who),
+        message_routes(room, who),
+        webhook_routes(room, who),
+    )
     return router

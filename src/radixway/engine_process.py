@@ -1,0 +1,146 @@
+"""The embedded engine as a child of the gateway's process: started, watched, started again, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from radixway.routing import Registry, Worker, WorkerState
+
+log = logging.getLogger(__name__)
+
+_RESTART_AFTER_S = (1.0, 60.0)
+"""Pause before an engine that died is started again: the first, and the longest they double up to."""
+_LIVED_S = 60.0
+"""An engine that lived as long begins with the first pause again."""
+_STOP_WITHIN_S = 10.0
+_LONGEST_SOCKET_PATH = 100
+
+
+class EngineKilled(Exception):
+    """The engine ended before it was ready, and not by its own decision; the message says what is known."""
+
+    def __init__(self, exit_code: int) -> None:
+        by = f" by signal {-exit_code} ({signal.strsignal(-exit_code)})" if exit_code else ""
+        why = "; perhaps there was not enough memory" if exit_code == -signal.SIGKILL else ""
+        super().__init__(f"the engine was ended{by} before it was ready{why}")
+
+
+class EngineProcess:
+    """In a session of its own, so that we decide when it stops."""
+
+    def __init__(
+        self,
+        port: int,
+        config_file: Path | None,
+        model: str | None,
+        *,
+        publish: bool,
+        env: Mapping[str, str] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        """`publish`: have it publish KV events for this process alone; else as it is configured.
+
+        `env`: its environment, ours by default. `quiet`: what it prints is not shown; what it logs is.
+        """
+        self._env = env
+        self._stdout = asyncio.subprocess.DEVNULL if quiet else None
+        self.url = f"http://127.0.0.1:{port}"
+        self.failed_start: int | None = None
+        self._command = [
+            sys.executable,
+            "-m",
+            "radixway",
+            "engine",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        self._command += ["--until-stdin-closes"]
+        if config_file is not None:
+            self._command += ["--config", str(config_file)]
+        if model is not None:
+            self._command += ["--model", model]
+        self._sockets = TemporaryDirectory(prefix="radixway-")  # nobody else may enter it
+        if publish:
+            for what in ("endpoint", "replay-endpoint"):
+                self._command += [f"--kv-events-{what}", _endpoint(Path(self._sockets.name, what))]
+        self._process: asyncio.subprocess.Process | None = None
+        self._was_ready = False
+        self._hurried = asyncio.Event()
+
+    def ready(self) -> None:
+        """It has answered once: from now on its death is an accident, not a bad configuration."""
+        self._was_ready = True
+
+    async def supervise(self) -> None:
+        """Keep it running; returns when it cannot even start. Raises EngineKilled."""
+        first, longest = _RESTART_AFTER_S
+        pause_s = first
+        while True:
+            began = monotonic()
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=self._stdout,
+                env=self._env,
+                start_new_session=True,
+            )
+            code = await self._process.wait()
+            if not self._was_ready:
+                if code <= 0:
+                    raise EngineKilled(code)
+                self.failed_start = code
+                return
+            pause_s = first if monotonic() - began > _LIVED_S else min(pause_s * 2, longest)
+            log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)
+            await asyncio.sleep(pause_s)
+
+    async def stop(self) -> None:
+        """Ask it to finish and leave, then insist."""
+        with self._sockets:
+            await self._end()
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        ended = asyncio.create_task(process.wait())
+        hurried = asyncio.create_task(self._hurried.wait())
+        await asyncio.wait({ended, hurried}, timeout=_STOP_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if not ended.done():
+            process.kill()
+        await ended
+
+    def hurry(self) -> None:
+        """Whoever waits in `stop` insists now."""
+        self._hurried.set()
+
+
+async def until_ready(registry: Registry, url: str) -> None:
+    """Wait until the worker of that URL can answer."""
+    ready = asyncio.Event()
+
+    def look(worker: Worker) -> None:
+        if worker.url == url and worker.state is WorkerState.READY:
+            ready.set()
+
+    registry.on_state.append(look)
+    for worker in registry:
+        look(worker)
+    await ready.wait()
+    registry.on_state.remove(look)
+
+
+def _endpoint(path: Path) -> str:
+    """A socket at that path, or at an ephemeral port where paths are too long for sockets."""
+    return f"ipc://{path}" if len(str(path)) < _LONGEST_SOCKET_PATH else "tcp://127.0.0.1:*"
