@@ -1,0 +1,170 @@
+"""What a gateway's `/metrics/prometheus` says, read again: totals now, and rates between two scrapes.
+
+For whoever shows a gateway to people (`radixway top`, the console's live page) and has no Prometheus to ask.
+The arithmetic is Prometheus' own: counters that fell began anew, quantiles lie on a line within a bucket.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isnan
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = frozenset[tuple[str, str]]
+Series = Mapping[Labels, float]
+
+_NONE: Series = {}
+
+
+class NotMetrics(ValueError):
+    """A text that is no Prometheus exposition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One reading of all metrics."""
+
+    at: float
+    """By the reader's monotonic clock, in seconds."""
+    samples: Mapping[str, Series]
+    """By the sample's whole name (`…_total`, `…_bucket`), then by labels."""
+
+    @classmethod
+    def read(cls, text: str, at: float) -> Scrape:
+        """Read an exposition in Prometheus' text format. Raises NotMetrics."""
+        samples: dict[str, dict[Labels, float]] = {}
+        try:
+            for family in text_string_to_metric_families(text):
+                for sample in family.samples:
+                    samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+        except (ValueError, IndexError, KeyError) as error:
+            raise NotMetrics(f"no Prometheus exposition: {error}") from None
+        return cls(at, samples)
+
+    def has(self, name: str) -> bool:
+        """Whether there is any such sample."""
+        return bool(self.samples.get(name))
+
+    def total(self, name: str, /, **having: str) -> float:
+        """The sum of a name's samples, of those that have these labels; 0 without any."""
+        return sum(value for labels, value in self._of(name, having) if not isnan(value))
+
+    def by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
+        """The same for each value of one label; samples without it count under an empty one."""
+        return _by(label, self._of(name, having))
+
+    def _of(self, name: str, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
+        return _select(self.samples.get(name, _NONE), having)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened between two scrapes of one gateway."""
+
+    earlier: Scrape
+    later: Scrape
+
+    @property
+    def seconds(self) -> float:
+        """How long that was; never 0."""
+        return max(self.later.at - self.earlier.at, 1e-9)
+
+    def increase(self, name: str, /, **having: str) -> float:
+        """By how much a counter grew, over all its series that have these labels."""
+        return sum(grown for _, grown in _select(self._grown(name), having))
+
+    def rate(self, name: str, /, **having: str) -> float:
+        """The same in each second."""
+        return self.increase(name, **having) / self.seconds
+
+    def rates(self, label: str, name: str, /, **having: str) -> dict[str, float]:
+        """The rate for each value of one label."""
+        grown = _by(label, _select(self._grown(name), having))
+        return {value: growth / self.seconds for value, growth in grown.items()}
+
+    def mean(self, histogram: str, /, **having: str) -> float | None:
+        """The mean of what was observed in between; None where nothing was."""
+        count = self.increase(f"{histogram}_count", **having)
+        return self.increase(f"{histogram}_sum", **having) / count if count else None
+
+    def quantile(self, q: float, histogram: str, /, **having: str) -> float | None:
+        """The `q`-quantile (0 to 1) of what was observed in between; None where nothing was.
+
+        As `histogram_quantile` has it: linear within a bucket, and of the last one its lower bound.
+        """
+        buckets = _by("le", _select(self._grown(f"{histogram}_bucket"), having))
+        return _quantile(q, sorted((float(bound), count) for bound, count in buckets.items()))
+
+    def _grown(self, name: str) -> dict[Labels, float]:
+        before = self.earlier.samples.get(name, _NONE)
+        return {
+            labels: _growth(before.get(labels, 0.0), value)
+            for labels, value in self.later.samples.get(name, _NONE).items()
+            if not isnan(value)
+        }
+
+
+class Scrapes:
+    """The latest scrapes of one gateway, as far back as anybody looks."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s = window_s
+        self._kept: deque[Scrape] = deque()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, scrape: Scrape) -> None:
+        """Remember one that is later than all before it; those that no window reaches any more go."""
+        self._kept.append(scrape)
+        while len(self._kept) > 2 and self._kept[1].at <= scrape.at - self.window_s:
+            self._kept.popleft()
+
+    def clear(self) -> None:
+        """Begin anew: what comes next has nothing to do with what was."""
+        self._kept.clear()
+
+    @property
+    def latest(self) -> Scrape | None:
+        """The newest one, if there is any."""
+        return self._kept[-1] if self._kept else None
+
+    def change(self) -> Change | None:
+        """From the newest scrape back over the window, or what there is of it; None before the second."""
+        return Change(self._kept[0], self._kept[-1]) if len(self._kept) > 1 else None
+
+
+def _growth(before: float, after: float) -> float:
+    return after - before if after >= before else after  # it fell: the process began anew
+
+
+def _select(series: Series, having: Mapping[str, str]) -> Iterator[tuple[Labels, float]]:
+    wanted = frozenset(having.items())
+    return ((labels, value) for labels, value in series.items() if wanted <= labels)
+
+
+def _by(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for labels, value in series:
+        if not isnan(value):
+            key = next((held for name, held in labels if name == label), "")
+            sums[key] = sums.get(key, 0.0) + value
+    return sums
+
+
+def _quantile(q: float, buckets: list[tuple[float, float]]) -> float | None:
+    """`buckets`: upper bounds and how many were at most that, in order, the last one's bound infinite."""
+    if len(buckets) < 2 or buckets[-1][0] != inf or not buckets[-1][1]:
+        return None
+    rank = q * buckets[-1][1]
+    lower = below = 0.0
+    for bound, at_most in buckets:
+        if at_most >= rank and at_most > below:
+            if bound == inf:
+                return lower
+            return lower + (bound - lower) * (rank - below) / (at_most - below)
+        lower, below = bound, at_most
+    return lower
