@@ -141,20 +141,14 @@ def _sqlite_engine(url: URL, connections: int, begin: str | None) -> AsyncEngine
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_BUSY_MS / 1000,
-        connect_args={"async_creator_fn": sqlite.connect},
+        connect_args={"async_creator_fn": sqlite.connect, "timeout": _BUSY_MS / 1000},
     )
 
     @event.listens_for(engine.sync_engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say so
         cursor = connection.cursor()
-        for pragma in (
-            f"busy_timeout = {_BUSY_MS}",
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            "secure_delete = ON",
-        ):
+        for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

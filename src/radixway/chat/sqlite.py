@@ -14,6 +14,8 @@ from typing import Any
 
 import aiosqlite
 
+from radixway.storage import write_ahead
+
 
 class Cursor(aiosqlite.Cursor):
     """Fetches all rows as it executes."""
@@ -54,12 +56,17 @@ class Connection(aiosqlite.Connection):
             await super().rollback()
 
 
-def connect(path: str, **given: Any) -> Connection:
-    """A connection to be awaited; `given`: see `sqlite3.connect`."""
+def connect(path: str, *, timeout: float, **given: Any) -> Connection:
+    """A connection to be awaited, which waits `timeout` seconds for other writers; `given`: see `sqlite3`."""
 
     def open_it() -> sqlite3.Connection:
         _make(path)
-        opened: sqlite3.Connection = sqlite3.connect(path, **given | {"check_same_thread": False})
+        opened = sqlite3.connect(path, timeout=timeout, **given | {"check_same_thread": False})
+        try:
+            write_ahead(opened, timeout)
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     connection = Connection(open_it, 64)

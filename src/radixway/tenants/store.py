@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 
+from radixway.storage import write_ahead
 from radixway.tenants.book import Figures, UsageKey
 
 _VERSION = 1
+_BUSY_S = 30.0
+"""How long another process that writes is waited for."""
 _KEY = ", ".join(UsageKey._fields)
 _FIGURES = [each.name for each in fields(Figures)]
 _SCHEMA = f"""
@@ -32,12 +35,12 @@ class UsageFile:
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises OSError, sqlite3.Error, ValueError for another version's."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _VERSION):
             self._db.close()
             raise ValueError(f"{path} was written by another version of Radixway (format {version})")
-        self._db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(self._db, _BUSY_S)
         self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last seconds
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_VERSION}")

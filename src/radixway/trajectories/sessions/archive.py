@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from radixway.storage import write_ahead
 from radixway.trajectories.records import Label
 from radixway.trajectories.sessions.call import Call, Stretch
 from radixway.trajectories.sessions.session import Session
 from radixway.trajectories.store import TrajectoryStore
 
 _VERSION = 1
+_BUSY_S = 30.0
+"""How long another process that writes is waited for."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, model TEXT, metadata TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL,
@@ -40,12 +43,12 @@ class Archive:
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises sqlite3.Error, ValueError for a file of another version."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _VERSION):
             self._db.close()
             raise ValueError(f"{path} was written by another version of Radixway (format {version})")
-        self._db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(self._db, _BUSY_S)
         self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last calls
         self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         self._db.executescript(_SCHEMA)
