@@ -13,7 +13,7 @@ from engine.conftest import Reference
 from engine.disaggregation.pairs import GREEDY, Pair, checked, pair, tokens, transfers, whole
 from engine.disaggregation.relays import Relay, flip, relay
 from engine.driving import answers, random_tokens, tiny_core
-from radixway.engine.disaggregation import Room
+from radixway.engine.disaggregation import Room, listener
 from radixway.engine.engine import Generation
 from radixway.engine.errors import InvalidRequest
 from radixway.engine.request import SamplingParams
@@ -46,11 +46,15 @@ def engines(path: Path) -> Iterator[Pair]:
 async def held(engines: Pair) -> AsyncIterator[tuple[Relay, Generation, Generation]]:
     """One request, half of whose KV has arrived; both generations."""
     room = engines.room()
-    async with relay(room.port, hold_after=HALF) as half:
-        prefilling = engines.prefill.submit(PROMPT, GREEDY, room=room)
-        answering = engines.decode.submit(PROMPT, GREEDY, room=half.towards(room))
-        await half.reached.wait()
-        yield half, prefilling, answering
+    with pytest.MonkeyPatch.context() as patch:
+        # In small pieces layers take turns: half of the bytes are half of the tokens, however far ahead the
+        # prefill was when the other engine came.
+        patch.setattr(listener, "PIECE_BYTES", 1024)
+        async with relay(room.port, hold_after=HALF) as half:
+            prefilling = engines.prefill.submit(PROMPT, GREEDY, room=room)
+            answering = engines.decode.submit(PROMPT, GREEDY, room=half.towards(room))
+            await half.reached.wait()
+            yield half, prefilling, answering
 
 
 def why(engines: Pair) -> str:
