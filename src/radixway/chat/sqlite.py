@@ -61,7 +61,9 @@ def connect(path: str, *, timeout: float, **given: Any) -> Connection:
 
     def open_it() -> sqlite3.Connection:
         _make(path)
-        opened = sqlite3.connect(path, timeout=timeout, **given | {"check_same_thread": False})
+        opened: sqlite3.Connection = sqlite3.connect(
+            path, timeout=timeout, **given | {"check_same_thread": False}
+        )
         try:
             write_ahead(opened, timeout)
         except BaseException:
