@@ -1,6 +1,7 @@
 """What the gateway tells about itself: metrics, logging and the journal of each request."""
 
 from radixway.telemetry.console import ServerConsole
+from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.journal import Journal, JournalBook
 from radixway.telemetry.logs import configure_logging
 from radixway.telemetry.metrics import Metrics
@@ -8,6 +9,7 @@ from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
 
 __all__ = [
     "Change",
+    "Figures",
     "Journal",
     "JournalBook",
     "Metrics",
@@ -15,5 +17,8 @@ __all__ = [
     "Scrape",
     "Scrapes",
     "ServerConsole",
+    "WorkerFigures",
     "configure_logging",
+    "read_figures",
+    "read_worker_figures",
 ]
