@@ -51,6 +51,7 @@ from radixway.scale import (
     warn_of_unshared,
 )
 from radixway.scale.planner import PlannerRoom, plan_routes
+from radixway.seeing import Seeing
 from radixway.surfaces import (
     AgentCalls,
     AgentExchange,
@@ -244,6 +245,8 @@ class Gateway:
         erasure = self._erasure(road)
         self._open_reports(reading, road, erasure, screening)
         self._open_routes(reading, road, registrations)
+        seeing = Seeing(config, self.journals, reading, self._gate)
+        self._serve(*seeing.routes)
         classification = LazyRoom(config, states, reading.encoders, reading.semantic, reading.guards)
         self._serve(
             *classification_routes(classification, reading.semantic, self._gate.access, self.metrics),
@@ -275,6 +278,7 @@ class Gateway:
                 self.tenants.running() if self.tenants is not None else nullcontext(),
                 reading.running(),
                 discovery.running(),
+                seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
                 self.chats.running() if self.chats is not None else nullcontext(),

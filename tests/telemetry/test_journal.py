@@ -29,3 +29,20 @@ def test_a_repeated_id_keeps_the_newest():
     book.keep(new)
     book.keep(Journal("b"))
     assert book.find("a") is new
+
+
+def test_the_book_is_read_backwards_from_anywhere():
+    book = JournalBook(5)
+    for name in "abcdefg":
+        book.keep(Journal(name))
+
+    def names(number, most):
+        return "".join(journal.request_id for journal in book.before(number, most))
+
+    assert names(None, 3) == "gfe"
+    last = book.before(None, 3)[-1].number
+    assert names(last, 9) == "dc"
+    book.forget(lambda journal: journal.request_id == "d")
+    assert names(last, 9) == "c"
+    assert names(1, 9) == names(0, 9) == ""
+    assert names(10**9, 9) == "gfec"

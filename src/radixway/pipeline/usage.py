@@ -29,6 +29,15 @@ class Used:
         """Prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
 
+    def explain(self) -> dict[str, Any]:
+        """For the journal."""
+        told: dict[str, Any] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+        return told | {"estimated": True} if self.estimated else told
+
     def __add__(self, other: Used) -> Used:
         return Used(
             self.prompt_tokens + other.prompt_tokens,

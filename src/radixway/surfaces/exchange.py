@@ -19,6 +19,7 @@ from radixway.pipeline import (
     StreamBroken,
 )
 from radixway.surfaces.callers import Callers
+from radixway.surfaces.ending import end_of
 from radixway.surfaces.headers import obey_own_headers, read_headers
 from radixway.telemetry import Journal, JournalBook, Metrics
 from radixway.web import (
@@ -157,7 +158,7 @@ class Exchange:
                 await chunks.aclose()
         if failure is not None:
             await self._fail(request, sent, failure)
-        request.journal.add("end", status=sent.status)
+        request.journal.add("end", end_of(request, sent.status, sent.first_byte_s))
         self._book.keep(request.journal)
         self._metrics.answered(
             request.surface, request.known_model, sent.status, sent.first_byte_s, request.journal.elapsed_s()

@@ -57,6 +57,13 @@ class Gate:
         tenancy = self.callers.tenancy_of(request.scope)
         return None if tenancy is None else tenancy.name
 
+    def shown_to(self, request: Request) -> str | None:
+        """As `confined_to`, where nobody but tenants and administrators see anything. Raises as `access` too."""
+        if not self.callers.needs_keys:
+            self.access(request)
+            return None
+        return self.confined_to(request)
+
 
 def _warn_if_open(host: str) -> None:
     """Say so where anybody on the network may ask."""

@@ -6,6 +6,7 @@ it, and nothing else is written for them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter, time
@@ -23,7 +24,7 @@ class Explains(Protocol):
 class Journal:
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
 
-    __slots__ = ("_origin", "began_at", "entries", "request_id", "session", "tenant", "user")
+    __slots__ = ("_origin", "began_at", "entries", "number", "request_id", "session", "tenant", "user")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
@@ -34,6 +35,8 @@ class Journal:
         self.user: str | None = None
         self.session: str | None = None
         self.entries: list[tuple[str, float, dict[str, Any] | Explains]] = []
+        self.number = 0
+        """The how manieth its book has kept."""
 
     def add(self, step: str, decision: Explains | None = None, **fields: Any) -> None:
         """Append what `step` found or decided: a decision, or fields, which must be JSON values.
@@ -64,6 +67,7 @@ class JournalBook:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
+        self._kept = 0
         self._order: deque[Journal] = deque()
         self._by_id: dict[str, Journal] = {}
 
@@ -72,6 +76,8 @@ class JournalBook:
 
     def keep(self, journal: Journal) -> None:
         """Remember a journal; beyond the capacity the oldest is forgotten."""
+        self._kept += 1
+        journal.number = self._kept
         self._order.append(journal)
         self._by_id[journal.request_id] = journal
         while len(self._order) > self._capacity:
@@ -88,6 +94,19 @@ class JournalBook:
         self._order = deque(journal for journal in self._order if not which(journal))
         return len(gone)
 
+    def before(self, number: int | None, most: int) -> list[Journal]:
+        """The latest `most` journals kept before the one of that number; None: of all. Newest first.
+
+        Those that a newer one of the same id hides are among them. Takes no longer in a book that is full.
+        """
+        order = self._order
+        end = len(order) if number is None else bisect_left(order, number, key=_number_of)
+        return [order[at] for at in range(end - 1, max(end - most, 0) - 1, -1)]
+
     def find(self, request_id: str) -> Journal | None:
         """The newest journal of that id, if it is still remembered."""
         return self._by_id.get(request_id)
+
+
+def _number_of(journal: Journal) -> int:
+    return journal.number

@@ -8,7 +8,7 @@ from radixway.tenants.account import Account, Estimate
 from radixway.tenants.book import Figures, UsageBook, UsageKey
 from radixway.tenants.keys import KeyRing, KnownKey
 from radixway.tenants.limits import Limits
-from radixway.tenants.prices import Prices
+from radixway.tenants.prices import Price, Prices
 from radixway.tenants.room import TenantsRoom, build_tenants
 from radixway.tenants.salting import Salting
 from radixway.tenants.window import Window
@@ -20,6 +20,7 @@ __all__ = [
     "KeyRing",
     "KnownKey",
     "Limits",
+    "Price",
     "Prices",
     "Salting",
     "TenantsRoom",

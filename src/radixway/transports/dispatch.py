@@ -10,12 +10,15 @@ from radixway.config import RoutingSection
 from radixway.pipeline import (
     ANY_MODEL,
     GatewayError,
+    Metered,
     ModelNotFound,
     NoWorkers,
     Overloaded,
     Reply,
     Request,
+    Used,
     WorkerFailed,
+    used_of,
 )
 from radixway.routing import (
     Breakers,
@@ -91,6 +94,7 @@ class Dispatch:
             place.release()  # a body that cannot be edited is found out only here
             raise
         request.journal.add("answer", worker=reply.worker, status=reply.status)
+        _meter(request, reply)
         if request.fallback is not None:
             reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
         return reply
@@ -164,6 +168,25 @@ class Dispatch:
         if (version := weight_version_in(reply.body)) is not None:
             self._weights.passed(worker, version)
         return reply
+
+
+def _meter(request: Request, reply: Reply) -> None:
+    """Have the journal say what the answer used, by its worker's word; for a stream once it has ended."""
+    journal = request.journal
+    if not 200 <= reply.status < 300:
+        return
+    if reply.chunks is None:
+        if (used := used_of(reply.body)) is not None:
+            journal.add("tokens", used)
+        return
+
+    def done(used: Used) -> None:
+        if used.estimated and not used.prompt_tokens:
+            used.prompt_tokens = request.prompt_tokens or 0
+        journal.add("tokens", used)
+
+    reply.chunks = Metered(reply.chunks, done, several=request.surface == "generate")
+    request.opened.append(reply.chunks)
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

@@ -1,0 +1,34 @@
+"""What a request's journal says at its end: what was sent, and in which model's name."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from radixway.pipeline import Request
+
+
+class End(NamedTuple):
+    """The journal's last entry, as far as its client is concerned."""
+
+    status: int
+    """The status sent; 499 (client closed request) while none was."""
+    first_byte_s: float | None
+    """Seconds from the request's arrival to the first byte of its answer; None if nothing was sent."""
+    model: str | None
+    """The model that its worker was asked for, or that answered once before."""
+    category: str | None
+    decision: str | None
+
+    def explain(self) -> dict[str, Any]:
+        """For the journal; without what nobody knows."""
+        told: dict[str, Any] = {"status": self.status}
+        if self.first_byte_s is not None:
+            told["first_byte_ms"] = round(self.first_byte_s * 1e3, 3)
+        named = {"model": self.model, "category": self.category, "decision": self.decision}
+        return told | {name: value for name, value in named.items() if value is not None}
+
+
+def end_of(request: Request, status: int, first_byte_s: float | None) -> End:
+    """The end of a request for which nobody does anything any more."""
+    known = None if request.known_model == "unknown" else request.known_model
+    return End(status, first_byte_s, request.answering or known, request.category, request.decision)

@@ -1,0 +1,176 @@
+"""`GET /requests`: the latest requests, searched, newest first."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+from pydantic import BaseModel
+
+from radixway.pipeline import BadRequest
+from radixway.surfaces.gate import Gate
+from radixway.surfaces.requests.rows import FLAGS, PriceOf, Row
+from radixway.surfaces.requests.search import Search, Wanted
+from radixway.telemetry import Journal, JournalBook
+from radixway.web import read_fields
+
+_STATUS = re.compile(r"([1-5])(\d\d|xx)")
+_Name = Annotated[str, Meta(min_length=1, max_length=256)] | None
+
+
+class Requests(BaseModel):
+    """A page of requests."""
+
+    requests: list[Row]
+    """Newest first, by when they ended."""
+    next: str | None
+    """`cursor` of the page that follows; null at the end. A page may be short, or empty, before the end:
+    a call looks at so many requests and no more."""
+    examined: int
+    """Requests that were looked at for this page."""
+    kept: int | None
+    """Requests that there are to look at, of all tenants; null for who may not know."""
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    """The query."""
+
+    q: _Name = None
+    tenant: _Name = None
+    user: _Name = None
+    session: _Name = None
+    surface: _Name = None
+    model: _Name = None
+    worker: _Name = None
+    category: _Name = None
+    decision: _Name = None
+    status: _Name = None
+    flags: _Name = None
+    least_ms: Annotated[float, Meta(ge=0)] | None = None
+    since: _Name = None
+    until: _Name = None
+    cursor: Annotated[int, Meta(ge=0, lt=2**62)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+_TOLD: dict[str, str] = {
+    "q": "part of an id or of the name of a tenant, user, session, model, worker or error, in any case",
+    "tenant": "whose; a tenant's key sees its own in any case",
+    "user": "who asked, as far as anybody said",
+    "session": "which session",
+    "surface": "`openai.chat`, `openai.completions`, `generate` …",
+    "model": "as the client asked for it, or as its worker was asked",
+    "worker": "who answered",
+    "category": "what the semantic layer took it for",
+    "decision": "the rule that decided",
+    "status": "`404`, or a class like `5xx`",
+    "flags": f"with commas between, all of them: {', '.join(FLAGS)}",
+    "since": "began then or later: seconds since the epoch, or a time like 2026-11-22T10:00:00Z",
+    "until": "began before that",
+}
+_NUMBERS: dict[str, tuple[dict[str, Any], str]] = {
+    "least_ms": ({"type": "number", "minimum": 0}, "took at least so many milliseconds"),
+    "cursor": ({"type": "integer", "minimum": 0}, "the `next` of the page before"),
+    "limit": ({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, "rows"),
+}
+_PARAMETERS: list[dict[str, Any]] = [
+    {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
+    for name, schema, text in (
+        *((name, {"type": "string", "maxLength": 256}, text) for name, text in _TOLD.items()),
+        *((name, schema, text) for name, (schema, text) in _NUMBERS.items()),
+    )
+]
+
+
+def request_routes(book: JournalBook, price_of: PriceOf, gate: Gate) -> APIRouter:
+    """`gate`: administrators see all requests, tenants their own, others none."""
+    router = APIRouter(tags=["gateway"])
+    search = Search(book, price_of)
+
+    @router.get("/requests", response_model=Requests, openapi_extra={"parameters": _PARAMETERS})
+    async def requests(request: Request) -> Response:
+        """The latest requests that fit, newest first; those in hand are not among them.
+
+        Each is read from its journal, of which the gateway keeps the latest `telemetry.journal_capacity`.
+        """
+        tenant = gate.shown_to(request)
+        asked = read_fields(dict(request.query_params), _Asked)
+        wanted = _wanted(asked)
+
+        def may_see(journal: Journal) -> bool:
+            return tenant is None or journal.tenant == tenant
+
+        page = await search.find(wanted, asked.cursor, asked.limit, may_see)
+        told = {
+            "requests": [row.__dict__ for row in page.rows],
+            "next": None if page.next is None else str(page.next),
+            "examined": page.examined,
+            "kept": len(book) if tenant is None else None,
+        }
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
+    return router
+
+
+def _wanted(asked: _Asked) -> Wanted:
+    """Raises BadRequest."""
+    return Wanted(
+        text=asked.q,
+        tenant=asked.tenant,
+        user=asked.user,
+        session=asked.session,
+        surface=asked.surface,
+        model=asked.model,
+        worker=asked.worker,
+        category=asked.category,
+        decision=asked.decision,
+        status=_status(asked.status),
+        flags=_flags(asked.flags),
+        least_ms=asked.least_ms,
+        since=_time(asked.since, "since"),
+        until=_time(asked.until, "until"),
+    )
+
+
+def _status(text: str | None) -> tuple[int, int] | None:
+    """Raises BadRequest."""
+    if text is None:
+        return None
+    found = _STATUS.fullmatch(text.lower())
+    if found is None:
+        raise BadRequest(f"status: 404, or a class like 5xx, not {text[:40]!r}", param="status")
+    first = int(found[1]) * 100
+    return (first, first + 99) if found[2] == "xx" else (first + int(found[2]), first + int(found[2]))
+
+
+def _flags(text: str | None) -> frozenset[str]:
+    """Raises BadRequest."""
+    given = [name.strip() for name in text.split(",")] if text else []
+    if wrong := [name for name in given if name not in FLAGS]:
+        raise BadRequest(f"flags: {', '.join(FLAGS)}, not {wrong[0][:40]!r}", param="flags")
+    return frozenset(given)
+
+
+def _time(text: str | None, name: str) -> float | None:
+    """Seconds since the epoch. Raises BadRequest."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            when = datetime.fromisoformat(text)
+            seconds = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            seconds = float("nan")
+    if not isfinite(seconds):
+        raise BadRequest(
+            f"{name}: seconds since the epoch, or a time like 2026-11-22T10:00:00Z, not {text[:40]!r}",
+            param=name,
+        )
+    return seconds

@@ -1,0 +1,175 @@
+"""A request in one line, read from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel
+
+from radixway.pipeline import Used
+from radixway.routing import Choice, PairChoice
+from radixway.surfaces.ending import End
+from radixway.telemetry import Journal
+from radixway.tenants import Price
+
+Flag = Literal[
+    "stream",
+    "queued",
+    "retried",
+    "hedged",
+    "fallback",
+    "resumed",
+    "split",
+    "cache_hit",
+    "guard",
+    "blocked",
+    "client_left",
+    "broken",
+    "error",
+]
+"""What was out of the ordinary. `split`: one worker prefilled and another decoded. `guard`: the guard found
+something. `broken`: a stream was cut after its first byte."""
+
+FLAGS: tuple[str, ...] = get_args(Flag)
+
+PriceOf = Callable[[str, int, int], Price]
+"""What so many tokens of a prompt and of an answer cost, by the model's name."""
+
+_BLOCKS = frozenset({"pii_policy_denied", "jailbreak_block", "blocked_by_rule"})
+"""Codes of errors of the guard's and of rules that block."""
+
+
+class Row(BaseModel):
+    """One request. What nobody knows of it is null."""
+
+    id: str
+    began_at: float
+    """Seconds since the epoch."""
+    tenant: str | None
+    user: str | None
+    session: str | None
+    surface: str | None
+    asked: str | None
+    """The model that the client asked for."""
+    model: str | None
+    """The one that its worker was asked for."""
+    worker: str | None
+    policy: str | None
+    """By which its worker was chosen."""
+    status: int | None
+    error: str | None
+    """The code of its error."""
+    ttft_ms: float | None
+    """To the first byte of the answer, from the request's arrival."""
+    total_ms: float
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    """Of the prompt's, those that its worker had cached, as it says."""
+    expected_cached_tokens: int | None
+    """The same as the gateway expected when it chose."""
+    estimated: bool
+    """The worker did not report its tokens."""
+    cost: float | None
+    currency: str | None
+    category: str | None
+    decision: str | None
+    flags: list[Flag]
+
+
+_STEPS: dict[str, Flag] = {
+    "queue": "queued",
+    "retry": "retried",
+    "retry_aborted": "retried",
+    "hedge": "hedged",
+    "fallback": "fallback",
+    "semantic_fallback": "fallback",
+    "resume": "resumed",
+    "prefill": "split",
+    "guard_pii": "guard",
+    "guard_jailbreak": "guard",
+    "guard_answer": "guard",
+    "guard_error": "guard",
+    "client_left": "client_left",
+}
+"""Steps that say all by being there."""
+
+
+def row_of(journal: Journal, price_of: PriceOf) -> Row:
+    """The row of a request that is over."""
+    return Row.model_construct(**read(journal, price_of))
+
+
+def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
+    """The fields of a `Row`."""
+    row: dict[str, Any] = dict.fromkeys(_UNKNOWN)
+    row["id"], row["began_at"] = journal.request_id, journal.began_at
+    row["tenant"], row["user"], row["session"] = journal.tenant, journal.user, journal.session
+    row["total_ms"], row["estimated"] = 0.0, False
+    flags: set[str] = set()
+    used: Used | None = None
+    for step, at_s, said in journal.entries:
+        flag = _STEPS.get(step)
+        if flag is not None:
+            flags.add(flag)
+        if isinstance(said, dict):
+            _read_fields(step, said, row, flags)
+        elif isinstance(said, Used):
+            used = said if used is None else used + said
+        elif isinstance(said, Choice):
+            _read_choice(said, row)
+        elif isinstance(said, PairChoice):
+            _read_choice(said.answers, row)
+        elif isinstance(said, End):
+            row["total_ms"] = round(at_s * 1e3, 3)
+            _read_end(said, row)
+    if used is not None:
+        _read_tokens(used, row, price_of)
+    row["flags"] = [name for name in FLAGS if name in flags]
+    return row
+
+
+def _read_fields(step: str, said: dict[str, Any], row: dict[str, Any], flags: set[str]) -> None:
+    if step == "receive":
+        row["surface"], row["asked"] = said.get("surface"), said.get("model")
+        if said.get("stream"):
+            flags.add("stream")
+    elif step == "answer":
+        row["worker"] = said.get("worker")
+    elif step == "error":
+        row["error"] = said.get("code")
+        flags.add("error")
+        if said.get("code") == "stream_broken":
+            flags.add("broken")
+        if said.get("code") in _BLOCKS:
+            flags.add("blocked")
+    elif step == "semantic_cache":
+        if "entry" in said:
+            flags.add("cache_hit")
+    elif said.get("blocked") is True or said.get("action") == "block":
+        flags.add("blocked")
+
+
+def _read_choice(choice: Choice, row: dict[str, Any]) -> None:
+    row["worker"], row["policy"] = choice.worker.name, choice.policy
+    if choice.request.tokens:
+        row["expected_cached_tokens"] = choice.cached_tokens
+
+
+def _read_end(end: End, row: dict[str, Any]) -> None:
+    row["status"], row["model"] = end.status, end.model
+    row["category"], row["decision"] = end.category, end.decision
+    if end.first_byte_s is not None:
+        row["ttft_ms"] = round(end.first_byte_s * 1e3, 3)
+
+
+def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
+    row["prompt_tokens"], row["completion_tokens"] = used.prompt_tokens, used.completion_tokens
+    row["cached_tokens"], row["estimated"] = used.cached_tokens, used.estimated
+    price = price_of(row["model"] or "", used.prompt_tokens, used.completion_tokens)
+    if price.currency:
+        row["cost"], row["currency"] = round(price.cost, 9), price.currency
+
+
+_UNKNOWN: tuple[str, ...] = tuple(Row.model_fields)

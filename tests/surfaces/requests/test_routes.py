@@ -1,0 +1,124 @@
+"""`GET /requests` of a gateway that answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from radixway.surfaces.requests.routes import Requests
+from running_gateway import running_gateway
+from scripted_worker import scripted_worker
+
+ACME, RIVAL, ROOT = "acme-key", "rival-key", "root-key"
+TENANTS = {
+    "acme": {"keys": [{"key": ACME, "user": "ann"}]},
+    "rival": {"keys": [{"key": RIVAL}]},
+    "ops": {"keys": [{"key": ROOT, "scopes": ["admin"]}]},
+    "pricing": {"m": {"prompt_per_1m": 2e6, "completion_per_1m": 1e6, "currency": "EUR"}},
+}
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
+
+
+async def counting(exchange) -> None:
+    if not exchange.json().get("stream"):
+        await exchange.reply(200, json.dumps({"choices": [], "usage": USAGE}).encode())
+        return
+    await exchange.begin_stream()
+    await exchange.chunk(b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n')
+    await exchange.chunk(b'data: {"choices": [], "usage": ' + json.dumps(USAGE).encode() + b"}\n\n")
+    await exchange.chunk(b"data: [DONE]\n\n")
+    await exchange.end_stream()
+
+
+@pytest.fixture
+async def gateway():
+    async with scripted_worker(behaviour=counting) as worker, running_gateway(worker.url) as gateway:
+        yield gateway
+
+
+async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):
+    _, _, headers = await gateway.chat(stream=False)
+    async with gateway.client.post(
+        gateway.url + "/v1/chat/completions",
+        json={"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]},
+        headers={"x-request-id": "streamed"},
+    ) as response:
+        await response.read()
+    status, told = await gateway.get("/requests")
+    assert status == 200
+    streamed, whole = Requests.model_validate(told).requests
+    assert (streamed.id, whole.id) == ("streamed", headers["x-request-id"])
+    for row in (streamed, whole):
+        assert (row.prompt_tokens, row.completion_tokens, row.cached_tokens) == (11, 7, 4)
+        assert (row.status, row.model, row.worker) == (200, "m", headers["x-radixway-worker"])
+        assert 0 < row.ttft_ms <= row.total_ms
+        steps = (await gateway.get(f"/explain/{row.id}"))[1]["steps"]
+        assert [step["cached_tokens"] for step in steps if step["step"] == "tokens"] == [4]
+        assert steps[-1]["step"] == "end" and steps[-1]["status"] == 200
+    assert streamed.flags == ["stream"] and told["next"] is None and told["kept"] == 2
+
+
+async def test_errors_are_listed_without_words_of_the_client(gateway):
+    await gateway.post("/v1/chat/completions", {"model": "<b>secret</b>" * 15, "messages": []})
+    await gateway.chat(model="nobody-serves-this")
+    told = (await gateway.get("/requests?status=4xx&flags=error"))[1]
+    assert [row["error"] for row in told["requests"]] == ["model_not_found", "invalid_value"]
+    assert "secret" not in json.dumps(told)
+
+
+MISTAKES = [
+    ("limit=0", "limit"),
+    ("limit=501", "limit"),
+    ("limit=many", "limit"),
+    ("cursor=-1", "cursor"),
+    ("cursor=abc", "cursor"),
+    ("cursor=" + "9" * 40, "cursor"),
+    ("status=600", "status"),
+    ("status=20", "status"),
+    ("status=2xy", "status"),
+    ("flags=odd", "flags"),
+    ("flags=stream,,error", "flags"),
+    ("since=yesterday", "since"),
+    ("until=nan", "until"),
+    ("since=9999-99-99", "since"),
+    ("least_ms=-1", "least_ms"),
+    ("q=" + "x" * 257, "q"),
+    ("worker=", "worker"),
+    ("colour=red", "colour"),
+]
+
+
+async def test_mistakes_are_named(gateway):
+    for query, param in MISTAKES:
+        status, told = await gateway.get("/requests?" + query)
+        assert (query, status, told["error"]["param"]) == (query, 400, param)
+
+
+async def test_tenants_see_their_own_and_nobody_else_any():
+    async with (
+        scripted_worker(behaviour=counting) as worker,
+        running_gateway(worker.url, tenants=TENANTS) as gateway,
+    ):
+
+        def bearer(key):
+            return {"headers": {"authorization": f"Bearer {key}"}}
+
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        for key in (ACME, RIVAL):
+            assert (await gateway.post("/v1/chat/completions", body, **bearer(key)))[0] == 200
+        told = (await gateway.get("/requests", **bearer(ROOT)))[1]
+        assert [row["tenant"] for row in told["requests"]] == ["rival", "acme"]
+        assert [(row["cost"], row["currency"]) for row in told["requests"]] == [(29.0, "EUR")] * 2
+        own = (await gateway.get("/requests?tenant=rival", **bearer(ACME)))[1]
+        assert own["requests"] == [] and own["kept"] is None
+        own = (await gateway.get("/requests", **bearer(ACME)))[1]
+        assert [(row["tenant"], row["user"]) for row in own["requests"]] == [("acme", "ann")]
+        assert (await gateway.get("/requests"))[0] == 401
+        assert (await gateway.get("/requests", **bearer("made-up")))[0] == 401
+
+
+async def test_with_an_admin_key_nobody_else_sees_any():
+    async with running_gateway(gateway={"admin_key": "root"}) as gateway:
+        assert (await gateway.get("/requests"))[0] == 401
+        assert (await gateway.get("/requests", headers={"authorization": "Bearer root"}))[0] == 200
