@@ -58,7 +58,7 @@ class Gate:
         return None if tenancy is None else tenancy.name
 
     def shown_to(self, request: Request) -> str | None:
-        """As `confined_to`, where nobody but tenants and administrators see anything. Raises as `access` too."""
+        """As `confined_to`, where only tenants and administrators see anything. Raises as `access` too."""
         if not self.callers.needs_keys:
             self.access(request)
             return None
