@@ -48,6 +48,7 @@ ROUTES: dict[tuple[str, str], Row] = {
     ("GET", "/auth/callback/debug"): Row(Opens.TO_ALL, query="?code=somebody"),
     ("GET", "/auth/login/{provider}"): Row(Opens.BY_ITS_OWN),
     ("GET", "/auth/callback/{provider}"): Row(Opens.BY_ITS_OWN),
+    ("POST", "/auth/operator"): Row(Opens.BY_ITS_OWN),
     ("POST", "/auth/trusted"): Row(Opens.BY_ITS_OWN),
     ("DELETE", "/account/"): Row(Opens.TO_USERS),
     ("DELETE", "/account"): Row(Opens.TO_ALL),

@@ -73,6 +73,7 @@ from radixway.surfaces import (
     fleet_routes,
     model_routes,
     registration_routes,
+    rehearsal_routes,
     selector_routes,
     semantic_routes,
     session_routes,
@@ -266,6 +267,7 @@ class Gateway:
                 least_priority=least,
                 tenants=self.tenants,
                 named=reading.model_names,
+                access=self._gate.access,
             )
         else:
             self._serve(closed_routes())
@@ -357,7 +359,6 @@ class Gateway:
         """What FastAPI serves."""
         gate, registry = self._gate, self.registry
         fleet = Fleet(registry, road.fan_out, road.weights, self._in_hand, self.aborted)
-        tries = None if self.recorder is None else self.recorder.tries
         self._serve(
             model_routes(registry, reading.model_names, gate.tenancy_of),
             worker_routes(registry, self.membership, road.health, gate.workers_access),
@@ -365,20 +366,20 @@ class Gateway:
             sglang_routes(registry, road.transport),
             fleet_routes(fleet, gate.access),
             affinity_routes(road.selector),
-            trajectory_routes(tries, self.tokenizer_of),
+            trajectory_routes(None if self.recorder is None else self.recorder.tries, self.tokenizer_of),
             session_routes(self.sessions, gate.access),
             count_routes(self.sessions, gate),
             selector_routes(registry, road.selector, road.prompts, road.reservations, gate.access),
             traffic_routes(self.traffic, gate.access),
             usage_routes(self.tenants, gate.confined_to),
             plan_routes(self.planner),
+            semantic_routes(reading.semantic, self.journals, gate, self.audit),
+            rehearsal_routes(reading.middlewares(), registry, road, gate.access),
         )
         if reading.cache is not None:
             from radixway.surfaces.semantic_cache import cache_routes
 
             self._serve(cache_routes(reading.cache, self.journals, gate))
-        if reading.semantic is not None:
-            self._serve(semantic_routes(reading.semantic, gate))
 
     def _add_workers(self, reading: Understanding) -> None:
         """Those configured, those that a middleware added when it was built, and those of other sections."""

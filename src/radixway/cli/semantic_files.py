@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from radixway.cli.options import load
 from radixway.cli.terminal import fail
 from radixway.config import Config, ConfigError, EncodersSection
-from radixway.config.yaml_file import read_yaml
+from radixway.config.yaml_file import read_text, read_yaml
 
 if TYPE_CHECKING:
     from radixway.config.semantic import SemanticSection
@@ -46,12 +46,9 @@ def load_meaning(path: Path | None) -> tuple[SemanticSection, EncodersSection]:
 
 def check_semantic_file(path: Path) -> None:
     """Explain every mistake in a `config.yaml` by its line, those of expressions and patterns too."""
-    from radixway.config.semantic import load_semantic, told_at
-    from radixway.semantic.checking import compiling_mistakes
+    from radixway.semantic.checking import check_text
 
     try:
-        told = told_at(path, compiling_mistakes(load_semantic(path)))
+        check_text(read_text(path), path)
     except ConfigError as error:
         fail(str(error))
-    if told:
-        fail("\n".join(told))

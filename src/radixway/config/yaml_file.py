@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +26,70 @@ _IN_WORDS = {
 """Kinds of mistakes that pydantic tells in Python's words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong with a file, and where."""
+
+    text: str
+    line: int | None = None
+    at: Place = ()
+
+    @property
+    def path(self) -> str:
+        """The place in the tree: `categories.0.name`."""
+        return ".".join(str(part) for part in self.at)
+
+
+class FileMistakes(ConfigError):
+    """Everything that is wrong with a file; the message has a line for each."""
+
+    def __init__(self, path: Path, found: Iterable[Mistake]) -> None:
+        self.found = tuple(found)
+        super().__init__("\n".join(told(path, each) for each in self.found))
+
+
+def told(path: Path, mistake: Mistake) -> str:
+    """A mistake with its place in the file."""
+    where = str(path) if mistake.line is None else f"{path}:{mistake.line}"
+    return f"{where}: {mistake.path}: {mistake.text}" if mistake.at else f"{where}: {mistake.text}"
+
+
+def read_text(path: Path) -> str:
+    """What stands in a file. Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
+
+
 def read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
     """The mapping in a file, and the nodes that know its lines. An empty file is an empty mapping.
 
     Raises:
         ConfigError: it cannot be read, is not YAML, or is no mapping.
     """
+    return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
+    """The same of a text that stands, or is to stand, in a file. Raises FileMistakes."""
     try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
+        loader = _Loader(text)
         root = loader.get_single_node()
         tree = None if root is None else loader.construct_document(root)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
     except RecursionError:
-        raise ConfigError(f"{path}: it is nested too deeply") from None
+        raise FileMistakes(path, [Mistake("it is nested too deeply")]) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        line = mark.line + 1 if mark else None
         what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise ConfigError(f"{where}: not valid YAML: {what}") from None
+        raise FileMistakes(path, [Mistake(f"not valid YAML: {what}", line)]) from None
     if tree is None:
         return {}, None
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise ConfigError(f"{path}:1: the file must be a mapping of sections")
+        raise FileMistakes(path, [Mistake("the file must be a mapping of sections", 1)])
     return tree, root
 
 

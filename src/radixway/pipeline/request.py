@@ -96,6 +96,9 @@ class Request:
     """What a cache of answers that it has passed made of it; None where there is no cache."""
     meaning: object | None = None
     """What the semantic layer found of it before its turn to decide came; for itself alone."""
+    rehearsed: bool = False
+    """Nobody asks: it is only to be seen what would become of it. Decisions on it are not counted, and what
+    the guard finds is no incident."""
     known_model: str = "unknown"
     """The model as metrics may name it: as asked for, once it is known that somebody serves it."""
     answering: str | None = None

@@ -23,6 +23,7 @@ from radixway.semantic.snapshot import Encode, Snapshot
 from radixway.semantic.tools import Profiles
 from radixway.semantic.tools.client_lists import ClientLists
 from radixway.semantic.tools.middleware import ToolSelection
+from radixway.semantic.trial import Tryout
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class SemanticRoom:
 
         self.detect = Detect(current, reader, cache)
         self.middleware = Semantic(current, reader, states, self.feedback, Counts(metrics or Metrics()))
+        self.tryout = Tryout(reader, states, self.feedback)
         self._lists = None if profiles is None else ClientLists(profiles)
         self.tools = ToolSelection(current, encode, self._lists)
         """Stands behind `middleware`, which changes what the model is told."""

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from radixway.config import ConfigError
-from radixway.config.semantic import SemanticSection
+from radixway.config.semantic import SemanticSection, mistakes_at, parse_semantic
 from radixway.config.yaml_file import Place
 from radixway.semantic.expression import parse
+
+
+def check_text(text: str, path: Path) -> SemanticSection:
+    """The section in the text of a file. Raises FileMistakes: every mistake by its line, also those that only
+    compiling finds.
+    """
+    section = parse_semantic(text, path)
+    mistakes = mistakes_at(path, text, compiling_mistakes(section))
+    if mistakes is not None:
+        raise mistakes
+    return section
 
 
 def compiling_mistakes(section: SemanticSection) -> Iterator[tuple[Place, str]]:

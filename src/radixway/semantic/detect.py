@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from radixway.pipeline import GatewayError, Next, Reply, Request
 from radixway.semantic.cache_rules import CacheDefault
@@ -39,6 +40,42 @@ class Meaning:
     failed: tuple[str, ...]
     took_s: float
     """To find it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What the journal says of a request whose model is left to the gateway, and that a rule blocks."""
+
+    snapshot: Snapshot
+    signals: Signals
+    verdict: Verdict
+
+    def explain(self) -> dict[str, Any]:
+        """Names and figures only."""
+        rule = self.verdict.rule.name if self.verdict.rule else None
+        return {"blocked": True, "rule": rule, "signals": self.signals.explain()}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """And of one that names its model: only rules that block were asked."""
+
+    snapshot: Snapshot
+    signals: Signals
+    verdict: Verdict | None
+    """None: none blocks it."""
+    model: str | None
+    failed: tuple[str, ...]
+
+    def explain(self) -> dict[str, Any]:
+        """Names and figures only."""
+        verdict = self.verdict
+        return {
+            "model": self.model,
+            "rule": verdict.rule.name if verdict and verdict.rule else None,
+            "signals": self.signals.explain(),
+            "failed": list(self.failed),
+        }
 
 
 class Detect:
@@ -88,13 +125,8 @@ class Detect:
         signals, verdict, failed = await self._reader.read(
             snapshot, question, partial(judge_blocks, snapshot.rules)
         )
-        request.journal.add(
-            "semantic",
-            model=request.model,
-            rule=verdict.rule.name if verdict and verdict.rule else None,
-            signals=signals.explain(),
-            failed=failed,
-        )
+        checked = Checked(snapshot, signals, verdict, request.model, tuple(failed))
+        request.journal.add("semantic", checked)
         if verdict is not None:
             raise _blocked(snapshot, verdict)
 
@@ -105,8 +137,7 @@ async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> 
     question = read_question(request.body, request.headers)
     signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
     if verdict.action == "block":
-        rule = verdict.rule.name if verdict.rule else None
-        request.journal.add("semantic", blocked=True, rule=rule, signals=signals.explain())
+        request.journal.add("semantic", Stopped(snapshot, signals, verdict))
         raise _blocked(snapshot, verdict)
     request.category = verdict.category
     request.decision = verdict.rule.name if verdict.rule else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from radixway.config import ConfigError
 from radixway.config.semantic import SemanticSection, whole_semantic
+from radixway.config.yaml_file import read_text
 from radixway.semantic.missing import MissingModels
 from radixway.semantic.snapshot import Encode, Snapshot, take_snapshot
 
@@ -51,6 +52,8 @@ class Snapshots:
         self._clock = clock
         self._missing = MissingModels()
         self._current: Snapshot | None = None
+        self.text: str | None = None
+        """What stood in the file that `current` was made of; None where there is no file."""
         self._lock = asyncio.Lock()
         self.files_changed = asyncio.Event()
         """`files` are others than they were; whoever watches them clears it."""
@@ -64,6 +67,16 @@ class Snapshots:
         return self._current
 
     @property
+    def file(self) -> Path | None:
+        """Where rules stand that may change while the gateway runs."""
+        return self._section.config
+
+    @property
+    def error(self) -> str | None:
+        """What the last reload said against the file, if it was not taken."""
+        return self._error
+
+    @property
     def files(self) -> frozenset[Path]:
         """Those that are worth watching."""
         tools = (self._section if self._current is None else self._current.section).tools
@@ -75,7 +88,7 @@ class Snapshots:
     async def start(self) -> None:
         """The first snapshot. Raises ConfigError."""
         self._head = await self._load_head()
-        await self._take(self._section)
+        await self._take()
 
     async def reload(self) -> Reload:
         """Read the configuration again. What cannot be used leaves everything as it was."""
@@ -88,7 +101,7 @@ class Snapshots:
                     "while it runs",
                 )
             try:
-                await self._take(self._section)
+                await self._take()
             except ConfigError as error:
                 self._error = str(error)
                 log.error("semantic: the last good configuration stays: %s", error)
@@ -104,11 +117,16 @@ class Snapshots:
         """Put a changed snapshot in the place of the current one, until the configuration is read again."""
         self._current = change(self.current)
 
-    async def _take(self, section: SemanticSection) -> None:
-        whole = await asyncio.to_thread(whole_semantic, section)
-        snapshot = await take_snapshot(whole, self._encode, self._head, self._profiles)
-        self._missing.warn(whole)
-        watched, self._current = self.files, snapshot
+    async def compiled(self, text: str | None) -> Snapshot:
+        """What would be in force if that stood in the file; nothing changes. Raises ConfigError."""
+        whole = await asyncio.to_thread(whole_semantic, self._section, text)
+        return await take_snapshot(whole, self._encode, self._head, self._profiles)
+
+    async def _take(self) -> None:
+        text = None if self.file is None else await asyncio.to_thread(read_text, self.file)
+        snapshot = await self.compiled(text)
+        self._missing.warn(snapshot.section)
+        watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
         self._loaded_at, self._error = self._clock(), None

@@ -69,7 +69,8 @@ class Semantic:
             meaning = await find_meaning(snapshot, self._reader, request)
         began = perf_counter()
         plan = self._plan(meaning, request, preference)
-        self._counts.decided(plan, meaning.took_s + perf_counter() - began)
+        if not request.rehearsed:
+            self._counts.decided(plan, meaning.took_s + perf_counter() - began)
         request.journal.add("semantic", plan)
         if plan.choice is None:
             request.edit(model=ANY_MODEL)

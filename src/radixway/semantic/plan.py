@@ -47,6 +47,9 @@ class Plan:
     reasoning: Reasoning
     prompt: str
     prompt_mode: PromptMode
+    wish: Wish
+    prompt_tokens: int
+    """Estimated; this and the wish are what the choice is made by, beside the rules."""
     split: str | None = None
     failed: tuple[str, ...] = ()
 
@@ -89,32 +92,46 @@ def make_plan(
     failed: tuple[str, ...] = (),
 ) -> Plan:
     """From a verdict that routes to the decision. Pure but for the draws of a feedback that explores."""
-    candidates = [each for each in _candidates(snapshot, verdict, feedback) if wish.allows(each.model)]
+    tokens = estimate_tokens(question.whole or question.text)
+    choice, reasoning, side = decide(snapshot, verdict, wish, tokens, states, feedback)
+    prompt, mode = _prompt(snapshot, verdict, question)
+    return Plan(snapshot, signals, verdict, choice, reasoning, prompt, mode, wish, tokens, side, failed)
+
+
+def decide(
+    snapshot: Snapshot,
+    verdict: Verdict,
+    wish: Wish,
+    tokens: int,
+    states: Callable[[str], ModelState | None],
+    feedback: Feedback,
+    *,
+    explore: bool = True,
+) -> tuple[Choice | None, Reasoning, str | None]:
+    """The models in order, whether they think, and the split that chose, for a prompt of so many `tokens`."""
+    known = _candidates(snapshot, verdict, feedback, explore)
+    candidates = [each for each in known if wish.allows(each.model)]
     side = split(snapshot.section.ab_splits, verdict.category, wish.key)
     if side is not None and not wish.allows(side[1]):
         side = None
     if wish.only is not None:
         candidates, side = [Candidate(wish.only, 1.0)], None
     if side is not None:
-        known = {each.model: each for each in candidates}
-        candidates = [known.get(side[1]) or Candidate(side[1], 1.0)]
-    choice = _choose(snapshot, question, candidates, wish, states)
-    chosen = choice.best.use_reasoning if choice else False
-    reasoning = _reasoning(snapshot, verdict, chosen)
-    prompt, mode = _prompt(snapshot, verdict, question)
-    return Plan(
-        snapshot, signals, verdict, choice, reasoning, prompt, mode, side[0].name if side else None, failed
-    )
+        by_name = {each.model: each for each in candidates}
+        candidates = [by_name.get(side[1]) or Candidate(side[1], 1.0)]
+    choice = _choose(snapshot, tokens, candidates, wish, states)
+    reasoning = _reasoning(snapshot, verdict, choice.best.use_reasoning if choice else False)
+    return choice, reasoning, side[0].name if side else None
 
 
-def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback) -> list[Candidate]:
+def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback, explore: bool) -> list[Candidate]:
     """The models of the rule that won, else those of the category."""
     category = verdict.category or ""
     if verdict.rule is not None and verdict.rule.refs:
         return [
             Candidate(
                 ref.lora_name or ref.model,
-                feedback.score(verdict.rule.name, ref.model, ref.score or 1.0),
+                feedback.score(verdict.rule.name, ref.model, ref.score or 1.0, explore=explore),
                 ref.use_reasoning,
                 ref.reasoning_effort,
             )
@@ -124,7 +141,7 @@ def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback) -> lis
     return [
         Candidate(
             each.model,
-            feedback.score(category, each.model, each.score),
+            feedback.score(category, each.model, each.score, explore=explore),
             each.use_reasoning,
             each.reasoning_effort,
         )
@@ -134,7 +151,7 @@ def _candidates(snapshot: Snapshot, verdict: Verdict, feedback: Feedback) -> lis
 
 def _choose(
     snapshot: Snapshot,
-    question: Question,
+    tokens: int,
     candidates: list[Candidate],
     wish: Wish,
     states: Callable[[str], ModelState | None],
@@ -142,7 +159,6 @@ def _choose(
     """The candidates in order, and after them the default model, which may be the only one."""
     section, default = snapshot.section, snapshot.default_model
     pricing = {each.model: _pricing(snapshot, each.model) for each in candidates}
-    tokens = estimate_tokens(question.whole or question.text)
     last = []
     if default and default not in pricing and wish.allows(default):
         last = weigh([Candidate(default, 0.0)], {}, states, tokens, wish.completion_tokens)

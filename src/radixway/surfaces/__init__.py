@@ -20,6 +20,7 @@ from radixway.surfaces.generate import Generate
 from radixway.surfaces.models import model_routes
 from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.registration import registration_routes
+from radixway.surfaces.rehearsing import rehearsal_routes
 from radixway.surfaces.selector import selector_routes
 from radixway.surfaces.semantic import semantic_routes
 from radixway.surfaces.sglang import sglang_routes
@@ -50,6 +51,7 @@ __all__ = [
     "fleet_routes",
     "model_routes",
     "registration_routes",
+    "rehearsal_routes",
     "selector_routes",
     "semantic_routes",
     "session_routes",

@@ -14,13 +14,14 @@ keep the ledger true. All take JSON and answer JSON.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
-from radixway.pipeline import BadRequest, GatewayError, ModelNotFound, NoWorkers
+from radixway.pipeline import ANY_MODEL, BadRequest, GatewayError, ModelNotFound, NoWorkers
 from radixway.pipeline import Request as RoadRequest
 from radixway.routing import (
     AlreadyReserved,
@@ -95,6 +96,7 @@ def selector_routes(
     """`/select`, `/select_and_reserve`, `/prefill_complete`, `/output_block`, `/free`."""
     router = APIRouter(tags=["selector"], dependencies=[Depends(access)])
     sweeper = _Sweeper(reservations)
+    chooser = Chooser(registry, selector, prompts)
 
     async def choose(raw: bytes) -> tuple[_Question, Choice]:
         question: _Question = read_json(_question, raw)
@@ -102,13 +104,7 @@ def selector_routes(
             id="", surface="selector", path="", journal=Journal(""), raw=raw, model=question.model
         )
         road.stream = question.stream
-        candidates = _candidates(registry, question)
-        prompt = prompts.read(road, selector.policy(question.model), candidates)
-        if not isinstance(prompt, RoutingRequest):
-            prompt = await prompt
-            candidates = _candidates(registry, question)  # much may have happened meanwhile
-        prompt.session = question.session or prompt.session
-        return question, selector.pick(prompt, candidates)
+        return question, await chooser.choose(road, question.workers, question.session)
 
     @router.post("/select")
     async def select(request: Request) -> dict[str, Any]:
@@ -163,6 +159,28 @@ def selector_routes(
     return router
 
 
+class Chooser:
+    """Says where a request would go now; nothing is reserved."""
+
+    def __init__(self, registry: Registry, selector: Selector, prompts: PromptReader) -> None:
+        self._registry = registry
+        self._selector = selector
+        self._prompts = prompts
+
+    async def choose(
+        self, road: RoadRequest, workers: Collection[str] | None = None, session: str | None = None
+    ) -> Choice:
+        """`workers`: only these, by URL or name. Raises ModelNotFound, NoWorkers, BadRequest."""
+        model = None if road.model == ANY_MODEL else road.model
+        candidates = _candidates(self._registry, model, workers)
+        prompt = self._prompts.read(road, self._selector.policy(model), candidates)
+        if not isinstance(prompt, RoutingRequest):
+            prompt = await prompt
+            candidates = _candidates(self._registry, model, workers)  # much may have happened meanwhile
+        prompt.session = session or prompt.session
+        return self._selector.pick(prompt, candidates)
+
+
 class _Sweeper:
     """Ends reservations when their time is over. Asleep while there are none."""
 
@@ -182,12 +200,12 @@ class _Sweeper:
             asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
 
-def _candidates(registry: Registry, question: _Question) -> tuple[Worker, ...]:
-    ready = tuple(worker for worker in registry.candidates(question.model) if worker.answers_alone)
-    if not ready and question.model is not None and registry.surely_lacks(question.model):
-        raise ModelNotFound(question.model)
-    if question.workers is not None:
-        wanted = {name.rstrip("/") for name in question.workers}
+def _candidates(registry: Registry, model: str | None, workers: Collection[str] | None) -> tuple[Worker, ...]:
+    ready = tuple(worker for worker in registry.candidates(model) if worker.answers_alone)
+    if not ready and model is not None and registry.surely_lacks(model):
+        raise ModelNotFound(model)
+    if workers is not None:
+        wanted = {name.rstrip("/") for name in workers}
         known = {name for worker in registry for name in (worker.url, worker.name)}
         if unknown := wanted - known:
             raise BadRequest(f"no worker {min(unknown)!r}; /list_workers names them all", param="workers")

@@ -11,9 +11,12 @@ from msgspec import Meta
 
 from radixway.pipeline import GatewayError
 from radixway.surfaces.gate import Gate
-from radixway.web import BadBody, read_json
+from radixway.surfaces.rules import rules_routes
+from radixway.telemetry import JournalBook
+from radixway.web import BadBody, join, read_json
 
 if TYPE_CHECKING:
+    from radixway.guard.audit import AuditRoom
     from radixway.semantic import SemanticRoom
 
 
@@ -34,10 +37,18 @@ class _Judgement(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Judgement)
 
 
-def semantic_routes(room: SemanticRoom, gate: Gate) -> APIRouter:
-    """`POST /feedback`, `GET` and `POST /config/semantic`."""
+def semantic_routes(
+    room: SemanticRoom | None, book: JournalBook, gate: Gate, audit: AuditRoom | None
+) -> APIRouter:
+    """`POST /feedback`, `GET` and `POST /config/semantic`, and what `rules_routes` has.
+
+    `room` None: requests are not read for their meaning. `audit`: told of rules that are applied.
+    """
     router = APIRouter(tags=["semantic"])
     access = gate.access
+    join(router, rules_routes(room, book, access, None if audit is None else audit.log.note))
+    if room is None:
+        return router
 
     @router.post("/feedback")
     async def feedback(request: Request) -> dict[str, Any]:

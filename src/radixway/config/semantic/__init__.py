@@ -8,7 +8,7 @@ from radixway.config.semantic.choosing import AbSplit, FeedbackSection, FusionSe
 from radixway.config.semantic.classic import ClassicTools, on_this_machine
 from radixway.config.semantic.decisions import Condition, DecisionRule, ModelRef, PolicyRule
 from radixway.config.semantic.guarding import guards_by_category, reads_guard, wants_guard
-from radixway.config.semantic.loading import load_semantic, told_at, whole_semantic
+from radixway.config.semantic.loading import load_semantic, mistakes_at, parse_semantic, whole_semantic
 from radixway.config.semantic.models import ModelParams, ReasoningFamily, VllmEndpoint
 from radixway.config.semantic.section import SemanticSection
 from radixway.config.semantic.signals import (
@@ -55,9 +55,10 @@ __all__ = [
     "guards_by_category",
     "is_cached_by_default",
     "load_semantic",
+    "mistakes_at",
     "on_this_machine",
+    "parse_semantic",
     "reads_guard",
-    "told_at",
     "wants_guard",
     "whole_cache",
     "whole_semantic",

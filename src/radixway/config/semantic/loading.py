@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from radixway.config.base import ConfigError
 from radixway.config.semantic.checks import check
 from radixway.config.semantic.section import SemanticSection
-from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
+from radixway.config.yaml_file import (
+    FileMistakes,
+    Mistake,
+    Place,
+    in_words,
+    line_of,
+    parse_yaml,
+    read_text,
+)
 
 
 def load_semantic(path: Path) -> SemanticSection:
@@ -20,49 +27,51 @@ def load_semantic(path: Path) -> SemanticSection:
     Raises:
         ConfigError: one line per mistake, each with path and line.
     """
-    tree, root = read_yaml(path)
+    return parse_semantic(read_text(path), path)
+
+
+def parse_semantic(text: str, path: Path) -> SemanticSection:
+    """The same of a text that is to stand in that file. Raises FileMistakes."""
+    tree, root = parse_yaml(text, path)
     if not tree:  # as a file is for a moment while somebody writes it: that must not switch rules off
-        raise ConfigError(f"{path}: there is nothing in it")
+        raise FileMistakes(path, [Mistake("there is nothing in it")])
     for name in tuple(tree):
         if tree[name] is None:  # all its keys are commented out
             del tree[name]
+    found: list[tuple[Place, str]] = []
     if "config" in tree:
-        raise ConfigError(_told(path, root, ("config",), "a semantic file cannot name another one"))
-    try:
-        section = SemanticSection.model_validate(tree)
-    except ValidationError as error:
-        told = [_told(path, root, mistake["loc"], in_words(mistake)) for mistake in error.errors()]
-        raise ConfigError("\n".join(told)) from None
-    if mistakes := [_told(path, root, at, text) for at, text in check(section)]:
-        raise ConfigError("\n".join(mistakes))
+        found = [(("config",), "a semantic file cannot name another one")]
+    else:
+        try:
+            section = SemanticSection.model_validate(tree)
+            found = list(check(section))
+        except ValidationError as error:
+            found = [(mistake["loc"], in_words(mistake)) for mistake in error.errors()]
+    if found:
+        raise FileMistakes(path, [Mistake(said, line_of(at, root), at) for at, said in found])
     return section
 
 
-def told_at(path: Path, mistakes: Iterable[tuple[Place, str]]) -> list[str]:
-    """Mistakes in a file, each with its path and line."""
-    root = read_yaml(path)[1]
-    return [_told(path, root, at, text) for at, text in mistakes]
+def mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> FileMistakes | None:
+    """Mistakes in the text of a file, each with its line; None where there are none."""
+    root = parse_yaml(text, path)[1]
+    found = [Mistake(said, line_of(at, root), at) for at, said in mistakes]
+    return FileMistakes(path, found) if found else None
 
 
-def whole_semantic(section: SemanticSection) -> SemanticSection:
+def whole_semantic(section: SemanticSection, text: str | None = None) -> SemanticSection:
     """The section together with the file that it names; its own keys go before the file's.
 
-    Raises ConfigError, also for what the two say of each other.
+    `text`: what is to stand in the file. Raises ConfigError, also for what the two say of each other.
     """
     if section.config is None:
         return section
-    below = load_semantic(section.config)
+    below = parse_semantic(read_text(section.config) if text is None else text, section.config)
     own = {name: getattr(section, name) for name in section.model_fields_set}
     whole = below.model_copy(update=own)
-    if mistakes := [f"semantic: {_dotted(at)}: {text}" for at, text in check(whole)]:
+    if mistakes := [f"semantic: {_dotted(at)}: {said}" for at, said in check(whole)]:
         raise ConfigError("\n".join(mistakes))
     return whole
-
-
-def _told(path: Path, root: yaml.Node | None, at: Place, text: str) -> str:
-    line = line_of(at, root)
-    where = str(path) if line is None else f"{path}:{line}"
-    return f"{where}: {_dotted(at)}: {text}"
 
 
 def _dotted(at: Place) -> str:

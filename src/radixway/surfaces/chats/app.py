@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from radixway import __version__
 from radixway.chat.room import ChatRoom
 from radixway.erasure import Erasure
+from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.chats.accounts import account_routes
 from radixway.surfaces.chats.auth import auth_routes
 from radixway.surfaces.chats.bodies import ReadableAddresses
@@ -24,11 +25,16 @@ from radixway.tenants import KeyRing
 from radixway.web import join
 
 
-def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | None = None) -> FastAPI:
+def chat_app(
+    room: ChatRoom,
+    erasure: Erasure | None = None,
+    ring: KeyRing | None = None,
+    access: AdminAccess | None = None,
+) -> FastAPI:
     """The application. It lives as long as the room runs.
 
     `erasure`: forgets a user in all rooms of the gateway; None: this one is all there is. `ring`: keys of the
-    section `tenants`.
+    section `tenants`. `access`: of whoever runs the gateway.
     """
     app = FastAPI(
         title="Radixway: chats",
@@ -42,7 +48,7 @@ def chat_app(room: ChatRoom, erasure: Erasure | None = None, ring: KeyRing | Non
     who = Who(room, ring)
     join(
         app.router,
-        auth_routes(room, who),
+        auth_routes(room, who, access),
         chat_routes(room, who),
         message_routes(room, who),
         config_routes(room),

@@ -1,5 +1,6 @@
 """`/auth`: logins and tokens."""
 
+import uuid
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -10,15 +11,17 @@ from fastapi.responses import RedirectResponse
 from radixway.chat.credentials import Pair
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
-from radixway.surfaces.chats.who import Who
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.chats.who import OPERATOR, Who
+from radixway.web import HttpError
 
 _PUBLISHED = ("discord", "github", "google")
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 Name = Annotated[str, Path(max_length=64)]
 
 
-def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
-    """Logins and tokens."""
+def auth_routes(room: ChatRoom, who: Who, access: AdminAccess | None = None) -> APIRouter:
+    """Logins and tokens. `access`: of whoever runs the gateway."""
     router = APIRouter(prefix="/auth", tags=["auth"])
 
     @router.get("/check")
@@ -81,6 +84,24 @@ def auth_routes(room: ChatRoom, who: Who) -> APIRouter:
             told = [{"loc": ("query", name), "type": "missing", "msg": ""} for name in missing]
             raise RequestValidationError(told)
         return token_pair(await room.logins.end(provider, code, state, iss))
+
+    @router.post("/operator")
+    async def operator(request: Request, response: Response) -> dict[str, Any]:
+        """Tokens for whoever runs the gateway, as a user like others: by its admin key, or from this machine.
+
+        It is one account, whoever has the key; nobody else's chats are open to it.
+        """
+        if access is None:
+            raise HTTPException(404, "Not Found")
+        try:
+            access(request)
+        except HttpError as error:
+            raise HTTPException(error.status, str(error)) from None
+        response.headers.update(_PRIVATE)
+        user = await room.accounts.enroll(
+            DEFAULT_TENANT, OPERATOR, OPERATOR, "Operator", new_id=str(uuid.uuid4())
+        )
+        return token_pair(await room.credentials.login(user.id))
 
     @router.post("/trusted")
     async def trusted(request: Request) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.pipeline import Reply, Request
 from radixway.routing import Registry
+from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.chats.responses.paths import cannot_be_opened, is_for_responses
 from radixway.surfaces.chats.screening import Screening
 from radixway.tenants import TenantsRoom
@@ -63,10 +64,12 @@ class Chats:
         least_priority: int = -1,
         tenants: TenantsRoom | None = None,
         named: Callable[[], Iterable[str]] = tuple,
+        access: AdminAccess | None = None,
     ) -> None:
         """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
         `metrics`: told of answers. `least_priority`: see `ChatRoom`. `tenants`: whose keys count.
-        `named`: what `road` knows besides models of workers.
+        `named`: what `road` knows besides models of workers. `access`: of whoever runs the gateway, who may
+        chat, too; None: nobody counts as that.
         """
         self.room: ChatRoom | None = None
         """While they are open."""
@@ -76,6 +79,7 @@ class Chats:
         self._erasure = erasure
         self._least_priority = least_priority
         self._named = named
+        self._access = access
         self._screening = screening
         self._metrics = metrics
         self._tenants = tenants
@@ -200,7 +204,7 @@ class Chats:
             room.count_ends(self._metrics)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
         ring = None if tenants is None else tenants.ring
-        app = chat_app(room, self._erasure, ring)
+        app = chat_app(room, self._erasure, ring, self._access)
         return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))
 
     def _models(self) -> frozenset[str]:

@@ -26,7 +26,9 @@ from radixway.tenants import KeyRing, KnownKey
 
 _MOST_BYTES = 8192
 """Of the header `TrustedClient`."""
-_RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS})
+OPERATOR = "operator"
+"""The provider of the one user as whom whoever runs the gateway chats."""
+_RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS, OPERATOR})
 """Providers that no trusted server is; those of OpenID Connect are URLs."""
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[^\x00]*$")]
 

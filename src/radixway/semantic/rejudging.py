@@ -1,0 +1,171 @@
+"""What other rules would have made of a request, from the signals that its journal kept, without its text.
+
+Recorded signals still hold where both configurations read them the same way. What the new rules want to know
+beyond that only the text could tell, and then the answer is which kinds of signals are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from radixway.config.semantic import SemanticSection
+from radixway.pipeline import ModelState
+from radixway.semantic.compiling import categories_of, embeddings_of, keywords_of, regexes_of
+from radixway.semantic.decide import Missing, Verdict, judge, judge_blocks
+from radixway.semantic.detect import Checked, Stopped
+from radixway.semantic.plan import Plan, Wish, decide
+from radixway.semantic.scores import Feedback
+from radixway.semantic.signals.base import Signal, Signals
+from radixway.semantic.snapshot import Snapshot
+from radixway.telemetry import Journal
+
+Recorded = Plan | Stopped | Checked
+"""Entries of a journal that can be judged again."""
+
+_NOT_READ_BY = frozenset(
+    {"action", "models", "message", "priority", "category", "boost_weight", "description"}
+)
+"""Fields of a signal's rule that say what follows from it, and not whether it matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became, or would become, of a request."""
+
+    model: str | None
+    category: str | None
+    rule: str | None
+    blocked: bool
+    reasoning: bool | None
+
+    def differs_in(self, other: Outcome) -> tuple[str, ...]:
+        """Names of the fields in which they differ."""
+        fields = ("model", "category", "rule", "blocked", "reasoning")
+        return tuple(name for name in fields if getattr(self, name) != getattr(other, name))
+
+
+def rejudge(
+    entry: Recorded, by: Rejudgement, states: Callable[[str], ModelState | None], feedback: Feedback
+) -> Outcome | Missing:
+    """What other rules make of what was recorded, with the workers there are now. Pure: no score is drawn."""
+    new, known = by.new, by.known(entry.signals)
+    if isinstance(entry, Checked):
+        blocked = judge_blocks(new.rules, known)
+        return blocked if isinstance(blocked, Missing) else _named(entry, blocked)
+    verdict = judge(new.rules, known)
+    if isinstance(verdict, Missing):
+        return verdict
+    return _left_to_us(entry, new, verdict, states, feedback)
+
+
+def recorded_outcome(
+    entry: Recorded, states: Callable[[str], ModelState | None], feedback: Feedback
+) -> Outcome:
+    """What its own rules make of it, with the workers there are now: then only rules make a difference."""
+    if isinstance(entry, Checked):
+        return _named(entry, entry.verdict)
+    return _left_to_us(entry, entry.snapshot, entry.verdict, states, feedback)
+
+
+def _named(entry: Checked, verdict: Verdict | None) -> Outcome:
+    rule = verdict.rule.name if verdict is not None and verdict.rule is not None else None
+    return Outcome(None if verdict is not None else entry.model, None, rule, verdict is not None, None)
+
+
+def _left_to_us(
+    entry: Plan | Stopped,
+    snapshot: Snapshot,
+    verdict: Verdict,
+    states: Callable[[str], ModelState | None],
+    feedback: Feedback,
+) -> Outcome:
+    rule = verdict.rule.name if verdict.rule is not None else None
+    if verdict.action == "block":
+        return Outcome(None, verdict.category, rule, True, None)
+    preference = snapshot.section.preference
+    wish, tokens = Wish(preference.default, "", preference.completion_tokens), 0
+    if isinstance(entry, Plan):
+        wish, tokens = entry.wish, entry.prompt_tokens
+    choice, reasoning, _ = decide(snapshot, verdict, wish, tokens, states, feedback, explore=False)
+    model = choice.best.model if choice is not None else None
+    return Outcome(model, verdict.category, rule, False, reasoning.on)
+
+
+class Rejudgement:
+    """Which signals that were read by one configuration another one would have read the same."""
+
+    def __init__(self, old: SemanticSection, new: Snapshot) -> None:
+        self.new = new
+        self._categories = frozenset(category.name for category in categories_of(new.section))
+        before, after = _readings(old), _readings(new.section)
+        silent = _CONFIGURED - new.detectors.keys()
+        self._silent = tuple(silent)
+        self._names = {
+            kind: names.keys()
+            for kind, names in after.items()
+            if kind not in silent and names.items() <= before[kind].items()
+        }
+
+    def known(self, signals: Signals) -> Signals:
+        """Those of one request; of the other kinds nothing is known."""
+        kept = Signals()
+        for kind in self._silent:
+            kept.add(kind, ())  # nothing is configured: it says nothing, whatever the text
+        for kind, names in self._names.items():
+            if signals.knows(kind):
+                said = [each for each in signals.of(kind) if _is_wanted(each, names)]
+                kept.add(kind, [self._as_category(each) for each in said])
+        return kept
+
+    def _as_category(self, signal: Signal) -> Signal:
+        if signal.kind not in ("keyword", "embedding"):
+            return signal
+        return replace(signal, category=signal.name if signal.name in self._categories else None)
+
+
+_CONFIGURED = frozenset({"header", "regex", "keyword", "embedding"})
+"""Kinds that say nothing without rules of their own."""
+
+
+def _readings(section: SemanticSection) -> Mapping[str, Mapping[str, Any]]:
+    """By kind, then by name: all that what a signal says depends on, beside the text."""
+    lists: dict[str, tuple[Any, ...]] = {
+        "header": section.signals.headers,
+        "context": section.signals.context,
+        "language": (),
+        "regex": regexes_of(section),
+        "keyword": keywords_of(section),
+        "complexity": section.signals.complexity,
+        "embedding": embeddings_of(section),
+        "jailbreak": section.signals.jailbreak,
+        "pii": section.signals.pii,
+    }
+    found: dict[str, dict[str, Any]] = {
+        kind: {rule.name: rule.model_dump(exclude=set(_NOT_READ_BY)) for rule in rules}
+        for kind, rules in lists.items()
+    }
+    domains = {each.name: each.labels() for each in section.signals.domains}
+    named = domains | {each.name: each.labels() for each in categories_of(section)}
+    # The head's labels are one distribution: it is another as soon as one of them has another name.
+    found["domain"] = {"": (named, section.classifier.category_model.model_dump())}
+    guard = section.prompt_guard.model_dump() if section.prompt_guard is not None else None
+    for kind in ("jailbreak", "pii"):
+        found[kind][""] = (guard, section.classifier.model_dump())
+    return found
+
+
+def _is_wanted(signal: Signal, names: Collection[str]) -> bool:
+    if not signal.name or signal.kind in ("domain", "jailbreak", "pii", "language"):
+        return True
+    name = signal.name.partition(":")[0] if signal.kind == "complexity" else signal.name
+    return name in names
+
+
+def judged_entry(journal: Journal) -> Recorded | None:
+    """The entry that tells what was decided on a request, the last there is."""
+    for step, _, said in reversed(journal.entries):
+        if step == "semantic" and isinstance(said, Plan | Stopped | Checked):
+            return said
+    return None
