@@ -113,6 +113,13 @@ async def call(
     key: str | None = None,
 ) -> AnswerT:
     """One JSON call whose answer has the shape of `answer`. Raises CallFailed."""
+    return _decode(await fetch(url, method, path, body, key), answer, url)
+
+
+async def fetch(
+    url: str, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None
+) -> bytes:
+    """One call, and its answer as it came. Raises CallFailed."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
@@ -120,7 +127,7 @@ async def call(
             session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
         ):
             await _refuse(response)
-            return _decode(await response.read(), answer, url)
+            return await response.read()
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
