@@ -83,13 +83,15 @@ class Envoy:
         self.piece_bytes = 1 << 20
         """Bytes that a frame of a streamed answer has at most."""
 
-    def call(self):
+    def call(self, metadata=()):
         """One request's conversation, to be had by hand."""
-        return self._stub.Process()
+        return self._stub.Process(metadata=tuple(metadata))
 
-    async def ask(self, method: str, path: str, headers=(), body: bytes = b"", address: str = "") -> Heard:
-        """A whole request; `address`: who asks, as Envoy's attributes say it."""
-        call = self.call()
+    async def ask(
+        self, method: str, path: str, headers=(), body: bytes = b"", address: str = "", metadata=()
+    ) -> Heard:
+        """A whole request; `address`: who asks, as Envoy's attributes say it. `metadata`: the call's own."""
+        call = self.call(metadata)
         pseudo = [(":method", method), (":path", path), (":authority", "envoy"), (":scheme", "http")]
         framing = [("content-length", str(len(body)))] if body else []
         head = [*pseudo, *framing, *headers]

@@ -86,10 +86,10 @@ from radixway.surfaces import (
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.surfaces.chats import Chats, ErasableChats, Screening, closed_routes, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
-from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
+from radixway.telemetry.tracing import build_tracing
 from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import ErasableWorkers, Traffic
@@ -120,6 +120,8 @@ class Gateway:
         self.metrics = Metrics()
         self.kv_event_counts = KvEventCounts()
         self.journals = JournalBook(config.telemetry.journal_capacity)
+        self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
+        """While traces are kept."""
         self.traffic = Traffic()
         self.aborted = AbortedRequests()
         """Told of every `/abort_request`: what clients end on purpose is not resumed."""
@@ -274,6 +276,7 @@ class Gateway:
         await self.sessions.open()
         try:
             async with (
+                self.tracing.running() if self.tracing is not None else nullcontext(),
                 self.audit.running() if self.audit is not None else nullcontext(),
                 sync.running() if sync is not None else nullcontext(),
                 self._forwarding.running() if self._forwarding is not None else nullcontext(),
@@ -284,7 +287,6 @@ class Gateway:
                 seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
-                open_console(config.console, self, self._rest, self._gate),
                 self.chats.running() if self.chats is not None else nullcontext(),
             ):
                 yield
@@ -310,6 +312,7 @@ class Gateway:
             "via": self._via,
             "callers": self._gate.callers,
             "in_hand": self._in_hand,
+            "tracing": self.tracing,
             "max_body_bytes": config.gateway.max_body_bytes,
             "timeout_s": config.gateway.request_timeout_s,
         }
@@ -339,6 +342,8 @@ class Gateway:
             reports["load_sync"] = self.load_sync.describe
         if self._forwarding is not None:
             reports["gateways"] = self._forwarding.describe
+        if self.tracing is not None:
+            reports["tracing"] = self.tracing.describe
         if self._unshared:
             reports["unshared"] = lambda: self._unshared
         if self.tenants is not None:

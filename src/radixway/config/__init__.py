@@ -3,7 +3,6 @@
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
 from radixway.config.chat_webhooks import ChatWebhooksSection
-from radixway.config.console import ConsoleSection
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.discovery import (
     DiscoverySection,
@@ -59,6 +58,7 @@ from radixway.config.tenants import (
     TenantsSection,
     UsageSection,
 )
+from radixway.config.tracing import TracingSection
 from radixway.config.trajectories import AbortSection, SessionsSection, TrajectoriesSection
 from radixway.config.tree import Config, load_config
 
@@ -71,7 +71,6 @@ __all__ = [
     "ChatWebhooksSection",
     "Config",
     "ConfigError",
-    "ConsoleSection",
     "DisaggregationSection",
     "DiscoverySection",
     "DnsSection",
@@ -122,6 +121,7 @@ __all__ = [
     "TenantSection",
     "TenantsSection",
     "TokenizeSection",
+    "TracingSection",
     "TrajectoriesSection",
     "TransferSection",
     "UsageSection",

@@ -14,6 +14,7 @@ from radixway.config.disaggregation import DisaggregationSection, Transfer
 from radixway.config.kv_events import KvEventsSetting
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
+from radixway.config.tracing import TracingSection
 
 _NUMERIC_HOST = re.compile(r"([^:]*\.)?(\d+|0x[\da-f]*)\.?")
 """What resolvers take for an IPv4 address, in its many spellings."""
@@ -235,3 +236,4 @@ class TelemetrySection(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     journal_capacity: int = Field(default=10_000, ge=0)
     """Requests that `/explain/{request_id}` still knows."""
+    tracing: TracingSection = TracingSection()

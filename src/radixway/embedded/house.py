@@ -7,6 +7,7 @@ as the cells of a notebook are.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -97,7 +98,7 @@ async def _engine_of(config: Config) -> AsyncIterator[EngineProcess]:
             _told(config, Path(folder)),
             None,
             publish=config.engine.kv_events_endpoint is None,
-            env={name: value for name, value in os.environ.items() if not _is_told(name)},
+            env=_environment(config),
             quiet=True,
         )
         try:
@@ -140,11 +141,21 @@ async def _looked_at(registry: Registry) -> None:
 
 
 def _told(config: Config, folder: Path) -> Path:
-    """The engine's section as a file; it has no secrets."""
+    """The engine's section as a file, and where traces go; it has no secrets."""
     file = folder / "engine.yaml"
     section = config.engine.model_dump(mode="json", exclude_unset=True)
-    file.write_text(yaml.safe_dump({"engine": section}), encoding="utf-8")
+    tracing = config.telemetry.tracing.model_dump(mode="json", exclude_unset=True, exclude={"headers"})
+    file.write_text(yaml.safe_dump({"engine": section, "telemetry": {"tracing": tracing}}), encoding="utf-8")
     return file
+
+
+def _environment(config: Config) -> dict[str, str]:
+    """Ours, with the secrets that the file does not have."""
+    environment = {name: value for name, value in os.environ.items() if not _is_told(name)}
+    if headers := config.telemetry.tracing.headers:
+        told = {name: value.get_secret_value() for name, value in headers.items()}
+        environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(told)
+    return environment
 
 
 def _is_told(variable: str) -> bool:

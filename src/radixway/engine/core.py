@@ -132,6 +132,9 @@ class Core:
         if not work:
             self.scheduler.await_load(_LOAD_WAIT_S)
             return []
+        for request, _ in work:
+            if not request.begun_at:
+                request.begun_at = time.perf_counter()
         logits, requests = self.runner.run(work)
         samples = sample(logits, requests)
         self.scheduler.advance(work)
@@ -264,6 +267,7 @@ class Core:
     def _accept(self, request: Request, drawn: Sample) -> Output:
         """Append a sampled token to its request, and see whether that ends it."""
         if not request.completion_tokens:
+            request.first_token_at = time.perf_counter()
             self._prompt_tokens += request.prompt_len
             self._cached_tokens += request.cached_tokens
             self._remote_tokens += request.remote_tokens
@@ -307,6 +311,7 @@ class Core:
         text: str = "",
     ) -> Output:
         request.finish = finish
+        request.ended_at = time.perf_counter()
         if isinstance(self.side, Departures):
             self.side.computed(request, time.monotonic())
         self.scheduler.finish(request)

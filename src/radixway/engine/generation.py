@@ -2,11 +2,30 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
 
 from radixway.engine.errors import EngineError
 from radixway.engine.request import Output, Request
 
 Event = Output | EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a generation went through. Times are readings of `perf_counter`, 0 for what has not happened."""
+
+    submitted_at: float
+    begun_at: float
+    first_token_at: float
+    ended_at: float
+    prompt_tokens: int
+    cached_tokens: int
+    host_tokens: int
+    disk_tokens: int
+    remote_tokens: int
+    completion_tokens: int
+    finish: str | None
 
 
 class Generation:
@@ -23,6 +42,25 @@ class Generation:
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
+        self._submitted_at = perf_counter()
+
+    @property
+    def passed(self) -> Passed:
+        """What it has gone through by now."""
+        request = self._request
+        return Passed(
+            self._submitted_at,
+            request.begun_at,
+            request.first_token_at,
+            request.ended_at,
+            request.prompt_len,
+            max(0, request.cached_tokens),
+            request.host_tokens,
+            request.disk_tokens,
+            request.remote_tokens,
+            request.completion_tokens,
+            None if request.finish is None else request.finish.type,
+        )
 
     def __aiter__(self) -> "Generation":
         return self

@@ -250,6 +250,10 @@ class Request:
     matcher: "Matcher | None" = None
     """Where its answer stands in `params.grammar`; all sampled tokens have been accepted."""
     finish: FinishReason | None = None
+    begun_at: float = 0.0
+    """When its first tokens were computed, as `perf_counter` reads; 0 before that. The next two likewise."""
+    first_token_at: float = 0.0
+    ended_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.prompt_len = self.prompt_len or len(self.tokens)

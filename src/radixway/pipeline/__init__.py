@@ -36,6 +36,7 @@ from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
 from radixway.pipeline.tenancy import Tenancy, model_pattern
+from radixway.pipeline.timing import traced
 from radixway.pipeline.usage import Metered, Used, used_of
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "load_middlewares",
     "model_pattern",
     "own_path",
+    "traced",
     "used_of",
     "wraps_apps",
 ]

@@ -11,6 +11,7 @@ from radixway.config import Config, ConfigError
 from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
+from radixway.pipeline.timing import traced
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -49,20 +50,41 @@ class Pipeline:
         self._middlewares = tuple(middlewares)
         self._dispatch = dispatch
         self._roads: dict[str, Next] = {}
+        self._traced_roads: dict[str, Next] = {}
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
         """Send the request down the road of its surface."""
+        if request.journal.is_traced:
+            road = self._traced_roads.get(request.surface) or self._lay_traced(request.surface)
+            return road(request)
         road = self._roads.get(request.surface) or self._lay(request.surface)
         return road(request)
 
     def _lay(self, surface: str) -> Next:
         road = self._dispatch
         for middleware in reversed(self._middlewares):
-            subscribed: frozenset[str] | None = getattr(middleware, "surfaces", None)
-            if subscribed is None or surface in subscribed:
+            if _subscribes(middleware, surface):
                 road = partial(middleware, call_next=road)
         self._roads[surface] = road
         return road
+
+    def _lay_traced(self, surface: str) -> Next:
+        """The same, with a watch on each step."""
+        road = self._dispatch
+        for middleware in reversed(self._middlewares):
+            if _subscribes(middleware, surface):
+                road = traced(f"middleware {_name_of(middleware)}", partial(middleware, call_next=road))
+        self._traced_roads[surface] = road
+        return road
+
+
+def _subscribes(middleware: Middleware, surface: str) -> bool:
+    subscribed: frozenset[str] | None = getattr(middleware, "surfaces", None)
+    return subscribed is None or surface in subscribed
+
+
+def _name_of(middleware: Middleware) -> str:
+    return getattr(middleware, "__name__", type(middleware).__name__)
 
 
 def load_middlewares(paths: Sequence[str], services: Services) -> list[Middleware]:

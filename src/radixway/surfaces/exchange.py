@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Meta
@@ -22,6 +24,7 @@ from radixway.surfaces.callers import Callers
 from radixway.surfaces.ending import end_of
 from radixway.surfaces.headers import obey_own_headers, read_headers
 from radixway.telemetry import Journal, JournalBook, Metrics
+from radixway.telemetry.tracing import Ended, Span, Tracing, spans_of_request, split_headers
 from radixway.web import (
     ClientGone,
     ClientWatch,
@@ -44,6 +47,9 @@ Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
 Milliseconds = Annotated[float, Meta(gt=0)] | None
 Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
 Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
+
+CALLER = "radixway.caller"
+"""Where a scope says whose trace a request belongs to, by the word of somebody who is believed (`Caller`)."""
 
 CARRIER = "radixway.carrier"
 """Where a scope says who brings the request to its worker, where the gateway does not (`Request.carrier`)."""
@@ -102,6 +108,7 @@ class Exchange:
         via: Via,
         callers: Callers,
         in_hand: InHand,
+        tracing: Tracing | None = None,
         *,
         max_body_bytes: int,
         timeout_s: float,
@@ -113,11 +120,15 @@ class Exchange:
         self._via = via
         self._callers = callers
         self._in_hand = in_hand
+        self._tracing = tracing
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, headers, own = read_headers(scope["headers"])
+        caller = None
+        if self._tracing is not None:
+            caller, headers = split_headers(headers)
         request = Request(
             id=request_id,
             surface=self._surface.name,
@@ -126,11 +137,16 @@ class Exchange:
             headers=headers,
             carrier=scope.get(CARRIER),
         )
+        if self._tracing is not None:
+            caller = scope.get(CALLER) or caller
+            believed = CALLER in scope or not self._callers.any
+            request.journal.trace = self._tracing.begin(caller, believed=believed)
         sent = _Sent(send, request.journal)
         watch = ClientWatch(self._timeout_s)
         failure: HttpError | None = None
         try:
-            await self._read(request, scope, receive)
+            if await self._read(request, scope, receive) and caller is not None and self._tracing is not None:
+                request.journal.trace = self._tracing.begin(caller, believed=True)
             if own:
                 obey_own_headers(request, own)
             self._in_hand.begin(request)
@@ -160,12 +176,39 @@ class Exchange:
             await self._fail(request, sent, failure)
         request.journal.add("end", end_of(request, sent.status, sent.first_byte_s))
         self._book.keep(request.journal)
+        if self._tracing is not None and request.journal.is_traced:
+            self._tracing.end(self._spans_of(request, scope, sent, failure))
         self._metrics.answered(
             request.surface, request.known_model, sent.status, sent.first_byte_s, request.journal.elapsed_s()
         )
 
-    async def _read(self, request: Request, scope: Scope, receive: Receive) -> None:
-        """Fill in who asks and what the body says. Raises HttpError for a mistake of either, ClientGone."""
+    def _spans_of(
+        self, request: Request, scope: Scope, sent: _Sent, failure: HttpError | None
+    ) -> Callable[[], list[Span]]:
+        """Makes them when somebody wants them: not here, where the next request waits."""
+        journal, trace = request.journal, request.journal.trace
+        assert trace is not None and self._tracing is not None
+        ended = Ended(
+            surface=request.surface,
+            method=scope["method"],
+            path=scope["path"],
+            tenant=request.tenant,
+            model=request.model,
+            answering=request.answering,
+            workers=tuple(request.asked),
+            status=sent.status,
+            error=None if failure is None else failure.code,
+            first_byte_s=sent.first_byte_s,
+            total_s=journal.elapsed_s(),
+            prompt=request.raw if self._tracing.records_prompts else None,
+        )
+        return partial(spans_of_request, journal, trace, ended)
+
+    async def _read(self, request: Request, scope: Scope, receive: Receive) -> bool:
+        """Fill in who asks and what the body says; whether what is said of its way is believed.
+
+        Raises HttpError for a mistake of either, ClientGone.
+        """
         if scope["method"] not in self._surface.methods:
             allowed = ", ".join(self._surface.methods)
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
@@ -191,6 +234,7 @@ class Exchange:
             request.edit(max_staleness=UNSET, min_weight_version=UNSET)
         if trusted:
             self._callers.obey(request, scope)
+        return bool(trusted)
 
     async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
         said: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}

@@ -10,7 +10,10 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter, time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from radixway.telemetry.tracing.trace import Trace
 
 
 class Explains(Protocol):
@@ -24,7 +27,17 @@ class Explains(Protocol):
 class Journal:
     """Entries of one request, each `(step, seconds since the request began, fields)`."""
 
-    __slots__ = ("_origin", "began_at", "entries", "number", "request_id", "session", "tenant", "user")
+    __slots__ = (
+        "_origin",
+        "began_at",
+        "entries",
+        "number",
+        "request_id",
+        "session",
+        "tenant",
+        "trace",
+        "user",
+    )
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
@@ -34,6 +47,8 @@ class Journal:
         """Whose request it was, like the next two: so that it is found when they are to be forgotten."""
         self.user: str | None = None
         self.session: str | None = None
+        self.trace: Trace | None = None
+        """Its place in a trace, where traces are kept."""
         self.entries: list[tuple[str, float, dict[str, Any] | Explains]] = []
         self.number = 0
         """The how manieth its book has kept."""
@@ -44,6 +59,23 @@ class Journal:
         Neither may hold prompt text.
         """
         self.entries.append((step, perf_counter() - self._origin, decision or fields))
+
+    def timed(self, name: str, began_s: float, **fields: Any) -> None:
+        """Note how long what began at `began_s` (see `elapsed_s`) took, where the request is traced.
+
+        `fields` as of `add`.
+        """
+        if self.trace is not None:
+            self.trace.add(name, began_s, self.elapsed_s(), **fields)
+
+    def since_origin_s(self, at: float) -> float:
+        """A reading of `perf_counter` as `elapsed_s` gives it."""
+        return at - self._origin
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether anybody will see how long its parts took."""
+        return self.trace is not None and self.trace.sampled
 
     def elapsed_s(self) -> float:
         """Seconds since the request began."""

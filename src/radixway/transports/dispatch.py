@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Any
 
 from msgspec import UNSET
+from yarl import URL
 
 from radixway.config import RoutingSection
 from radixway.pipeline import (
@@ -18,6 +21,7 @@ from radixway.pipeline import (
     Request,
     Used,
     WorkerFailed,
+    traced,
     used_of,
 )
 from radixway.routing import (
@@ -40,6 +44,11 @@ from radixway.transports.http import HttpTransport
 from radixway.transports.place import Place
 from radixway.transports.reply_version import weight_version_in
 from radixway.transports.transfer import without_transfer
+
+log = logging.getLogger(__name__)
+
+_UPSTREAM = "upstream"
+"""The span within which a worker answers."""
 
 
 class Dispatch:
@@ -70,19 +79,26 @@ class Dispatch:
         self._health = health
         self._metrics = metrics
         self._fallbacks = config.fallbacks
+        self._traced = traced("dispatch", self._answer)
 
-    async def __call__(self, request: Request) -> Reply:
-        """Answer from one worker.
+    def __call__(self, request: Request) -> Awaitable[Reply]:
+        """Answer from one worker. Raises as `_answer`."""
+        return self._traced(request) if request.journal.is_traced else self._answer(request)
+
+    async def _answer(self, request: Request) -> Reply:
+        """The same.
 
         Raises:
             ModelNotFound, WorkerNotFound, NoWorkers, Overloaded: see `Admission.place`.
             WorkerFailed: the chosen one broke off before the first byte.
         """
-        asked, refusal = request.model, None
+        asked, refusal, began_s = request.model, None, request.journal.elapsed_s()
         if self._fallbacks:
             place, refusal = await self._place(request)
         else:
             place = await self._admission.place(request)
+        if request.journal.is_traced:
+            request.journal.timed("select", began_s, worker=place.worker.name, policy=place.choice.policy)
         try:
             if refusal is not None:
                 self._note_fallback(request, str(asked), str(request.model), refusal)
@@ -153,6 +169,9 @@ class Dispatch:
         request.workers.append(worker.name)
         request.asked.append(worker.name)
         carrier = request.carrier
+        journal = request.journal
+        began_s, number = journal.elapsed_s(), len(request.asked)
+        log.debug("request %s goes to %s", request.id, worker.name)
         try:
             if isinstance(carrier, Carrier) and carrier.free and not prefill_only:
                 reply = await carrier.send(request, worker, lease)
@@ -160,10 +179,21 @@ class Dispatch:
                 reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
         except BaseException as failure:
             request.workers.remove(worker.name)
+            if journal.trace is not None and journal.trace.sampled:
+                error = failure.reason if isinstance(failure, WorkerFailed) else type(failure).__name__
+                journal.trace.add(
+                    _UPSTREAM, began_s, journal.elapsed_s(), number=number, error=error, **_told(worker)
+                )
             if isinstance(failure, WorkerFailed) and failure.said is None:
                 self._health.suspect(worker, gone=failure.reason == "unreachable")
                 self._breakers.broke(worker)
             raise
+        if journal.trace is not None and journal.trace.sampled:
+            ended_s = journal.elapsed_s() if reply.chunks is None else None
+            told = _told(worker) | {"status": reply.status}
+            if prefill_only:
+                told["prefill_only"] = True
+            journal.trace.add(_UPSTREAM, began_s, ended_s, number=number, **told)
         self._breakers.answered(worker, reply.status)
         if (version := weight_version_in(reply.body)) is not None:
             self._weights.passed(worker, version)
@@ -187,6 +217,11 @@ def _meter(request: Request, reply: Reply) -> None:
 
     reply.chunks = Metered(reply.chunks, done, several=request.surface == "generate")
     request.opened.append(reply.chunks)
+
+
+def _told(worker: Worker) -> dict[str, Any]:
+    url = URL(worker.url)
+    return {"worker": worker.name, "host": url.host, "port": url.port}
 
 
 def _may_fall_back(request: Request, model: str) -> bool:

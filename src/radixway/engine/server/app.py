@@ -10,7 +10,7 @@ from typing import TypeAlias
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
 from radixway.engine.errors import EngineError
-from radixway.engine.server import control, status, weights
+from radixway.engine.server import control, status, tracing, weights
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
 from radixway.engine.server.errors import http_error
@@ -22,6 +22,7 @@ from radixway.engine.server.prefetch import prefetch
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
 from radixway.engine.server.tokens import detokenize, tokenize
+from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer
 from radixway.web import BadBody, ClientGone, HttpError, MethodNotAllowed, Receive, Scope, Send
 
@@ -61,6 +62,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/weight_version": {"GET": weights.version},
     "/get_weights_by_name": {"GET": weights.by_name, "POST": weights.by_name},
 }
+_TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
 _MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
 
 
@@ -70,8 +72,9 @@ def build_app(
     config: EngineConfig,
     *,
     max_body_bytes: int = _MAX_BODY_BYTES,
+    tracing: Tracing | None = None,
 ) -> "App":
-    """The ASGI application over an engine that is started and stopped elsewhere."""
+    """The ASGI application over an engine that is started and stopped elsewhere, as `tracing` is."""
     info = engine.model_info
     is_hub_id = config.model != "bundled" and not Path(config.model).exists()
     name = config.model if is_hub_id and not config.served_model_name else info.name
@@ -86,6 +89,7 @@ def build_app(
             tokenizer_path=info.path,
             max_body_bytes=max_body_bytes,
             started_at=int(time.time()),
+            tracing=tracing,
         )
     )
 
@@ -106,6 +110,8 @@ class App:
         try:
             endpoint = _find(exchange)
             path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
+            if path in _TRACED:
+                exchange.traced = tracing.begin(service.tracing, exchange.caller)
             raw = await exchange.body()
             watch = exchange.watch_client()
             try:
@@ -130,6 +136,8 @@ class App:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
             await exchange.send_error(HttpError(message))
+        if exchange.traced is not None and service.tracing is not None:
+            tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()
 
 

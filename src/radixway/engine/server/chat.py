@@ -62,6 +62,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
             namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
             meeting=body,
+            traced=exchange.traced,
         ) as answers:
             kind = "chat.completion.chunk" if body.stream else "chat.completion"
             head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, int(time.time()), service.names[0])

@@ -82,6 +82,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
             namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
             meeting=body,
+            traced=exchange.traced,
         ) as answers:
             head = ReplyHead(
                 f"cmpl-{exchange.request_id}", "text_completion", int(time.time()), service.names[0]

@@ -1,8 +1,14 @@
 """One HTTP request and its answer, over plain ASGI: body in, JSON or server-sent events out."""
 
+from time import perf_counter
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from radixway.telemetry.tracing import Caller, read_caller
 from radixway.web import ClientWatch, HttpError, Receive, Scope, Send, read_body, request_id_of
+
+if TYPE_CHECKING:
+    from radixway.engine.server.tracing import TracedRequest
 
 JSON = b"application/json"
 
@@ -15,14 +21,23 @@ class Exchange:
         self.path: str = scope["path"]
         self.request_id = request_id_of(dict(scope["headers"]).get(b"x-request-id"))
         """The client's `x-request-id`, or one of ours."""
+        self.traced: TracedRequest | None = None
+        """While somebody wants to see what becomes of it."""
         self.started = False
         self.status = 499
         """What was answered; 499 (client closed request) while nothing was."""
+        self.ended_at = 0.0
+        """When the last of the answer was there to be sent, as `perf_counter` reads; 0 before that."""
         self._scope = scope
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes
         self._watch: ClientWatch | None = None
+
+    @property
+    def caller(self) -> Caller | None:
+        """The span that it comes from, if it says so."""
+        return read_caller(self._scope["headers"])
 
     def header(self, name: bytes) -> str:
         """A header's value by its name in lower case; empty without it."""
@@ -82,6 +97,7 @@ class Exchange:
             await self._start(200, headers)
 
     async def _end(self, body: bytes) -> None:
+        self.ended_at = perf_counter()
         if self._watch is not None:
             self._watch.close()  # from here on, that the connection ends is no news
         await self._send({"type": "http.response.body", "body": body})

@@ -45,6 +45,7 @@ async def generate(service: Service, exchange: Exchange, raw: bytes) -> None:
             namespace=namespace_of(cache_salt=body.cache_salt, extra_key=body.extra_key),
             priority=body.priority,
             meeting=body,
+            traced=exchange.traced,
             also_known_as=[exchange.request_id, *([body.rid] if isinstance(body.rid, str) else [])],
         ) as answers:
             replies = _Replies(service, body, jobs, arrived_at)

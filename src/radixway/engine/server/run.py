@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import uvloop
 
@@ -15,6 +15,7 @@ from radixway.engine.engine import Engine, Progress
 from radixway.engine.errors import EngineError
 from radixway.engine.server.app import App, build_app
 from radixway.engine.text import AnswerText
+from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
 from radixway.web import AppServer, CannotListen, bind
 
@@ -40,13 +41,16 @@ def run_engine(
     on_ready: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     drain_s: float = DRAIN_S,
+    tracing: Tracing | None = None,
 ) -> None:
     """Serve one model until SIGINT or SIGTERM; blocks. `on_ready` is told the URL once requests are welcome.
 
     Raises EngineError, before anything is served, with a sentence for the user: the port is taken, the model
     is not there or cannot be run.
     """
-    uvloop.run(serve(config, host, port, on_ready=on_ready, progress=progress, drain_s=drain_s))
+    uvloop.run(
+        serve(config, host, port, on_ready=on_ready, progress=progress, drain_s=drain_s, tracing=tracing)
+    )
 
 
 async def serve(
@@ -58,6 +62,7 @@ async def serve(
     progress: Progress | None = None,
     drain_s: float = DRAIN_S,
     stop: asyncio.Event | None = None,
+    tracing: Tracing | None = None,
 ) -> None:
     """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
@@ -72,8 +77,9 @@ async def serve(
         engine, tokenizer = loaded
         try:
             engine.start()
-            app = build_app(engine, tokenizer, config)
-            await serve_app(app, listener, stop=stop, on_ready=on_ready or _log_ready, drain_s=drain_s)
+            app = build_app(engine, tokenizer, config, tracing=tracing)
+            async with tracing.running() if tracing is not None else nullcontext():
+                await serve_app(app, listener, stop=stop, on_ready=on_ready or _log_ready, drain_s=drain_s)
         finally:
             await asyncio.to_thread(engine.stop)
 

@@ -19,7 +19,9 @@ from radixway.engine.server.answers import Answers
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.rooms import Meeting, wanted_rooms
 from radixway.engine.server.sampling import SamplingDefaults
+from radixway.engine.server.tracing import TracedRequest
 from radixway.parsers import Family
+from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import Tokenizer
 from radixway.web import BadBody, HttpError
 
@@ -55,6 +57,7 @@ class Service:
     max_body_bytes: int
     started_at: int
     """Seconds since the epoch."""
+    tracing: Tracing | None = None
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
     grammars: Grammars = field(init=False)
@@ -137,9 +140,11 @@ class Service:
         priority: int | None = None,
         also_known_as: Sequence[str] = (),
         meeting: Meeting | None = None,
+        traced: TracedRequest | None = None,
     ) -> AsyncIterator[Answers]:
         """Submit every job; what still runs at the end is aborted. `also_known_as`: what else `abort` knows
-        all of them by. `meeting`: the body that says where another engine is met, if any.
+        all of them by. `meeting`: the body that says where another engine is met, if any. `traced` is told
+        of the generations.
 
         Raises InvalidRequest, QueueFull or EngineStopped, and then nothing runs.
         """
@@ -152,6 +157,8 @@ class Service:
         if meeting is not None and self.config.disaggregation_mode != "null":
             rooms = wanted_rooms(meeting, len(jobs))
         generations: list[Generation] = []
+        if traced is not None:
+            traced.generations = generations
         answers = Answers(
             generations, lambda: self.metrics.first_token_s.observe(time.perf_counter() - arrived_at)
         )

@@ -19,12 +19,13 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingResponse,
 )
 
-from radixway.surfaces.exchange import CARRIER
+from radixway.surfaces.exchange import CALLER, CARRIER
 from radixway.surfaces.extproc import frames
 from radixway.surfaces.extproc.answer import Answer, Frame, Write
 from radixway.surfaces.extproc.carrier import EnvoyCarrier
 from radixway.surfaces.extproc.destinations import Destinations
 from radixway.surfaces.extproc.heads import Head
+from radixway.telemetry.tracing import Caller
 from radixway.web import App, ClientGone, HttpError, Message
 
 log = logging.getLogger(__name__)
@@ -56,9 +57,10 @@ class Conversation:
     where it fails open: so it ends when Envoy ends it, and every defect becomes an answer.
     """
 
-    def __init__(self, terms: Terms, write: Write) -> None:
-        """`write` tells Envoy; raises ClientGone."""
+    def __init__(self, terms: Terms, write: Write, caller: Caller | None = None) -> None:
+        """`write` tells Envoy; raises ClientGone. `caller`: Envoy's span of its call, where it traces."""
         self._terms = terms
+        self._caller = caller
         self._tell = write
         self._lock = asyncio.Lock()
         self._unanswered = 0
@@ -147,6 +149,8 @@ class Conversation:
         self._carrier.body = self._body = body
         scope = self._carrier.head.scope(self._client)
         scope[CARRIER] = self._carrier
+        if self._caller is not None:
+            scope[CALLER] = self._caller
         self.task = asyncio.get_running_loop().create_task(
             self._run(self._terms.app(scope, self._receive, self.answer.send))
         )

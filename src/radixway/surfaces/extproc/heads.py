@@ -104,6 +104,8 @@ def for_worker(
         (b"accept-encoding", b"identity"),  # what is compressed nobody here could read
         (b"via", b"%b, %b" % (passed, via) if passed else via),
     ]
+    if request.journal.trace is not None:
+        headers += request.journal.trace.headers(len(request.asked))
     if api_key is not None:
         headers.append((b"authorization", b"Bearer " + api_key.encode()))
     target = (base_path + request.path).encode("latin-1")

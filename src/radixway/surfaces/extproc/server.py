@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any
@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from radixway.config import ConfigError, ExtProcSection, ExtProcTlsSection
 from radixway.surfaces.extproc.conversation import Conversation, Terms
+from radixway.telemetry.tracing import read_caller
 from radixway.web import CannotListen, ClientGone, HttpError, bind
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,8 @@ class EnvoyDoor:
             except (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
                 raise ClientGone from error
 
-        conversation = Conversation(self._terms, write)
+        caller = read_caller(_headers_of(context.invocation_metadata()))
+        conversation = Conversation(self._terms, write, caller)
         try:
             while (message := await context.read()) is not grpc.aio.EOF:
                 try:
@@ -129,6 +131,14 @@ class EnvoyDoor:
             return int(self._server.add_secure_port(address, credentials))
         except RuntimeError as error:
             raise CannotListen(f"cannot listen on {address} for Envoy: {error}") from None
+
+
+def _headers_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> list[tuple[bytes, bytes]]:
+    """What gRPC sends along with a call; names are in lower case."""
+    return [
+        (name.encode(), value.encode("latin-1", "replace") if isinstance(value, str) else value)
+        for name, value in metadata or ()
+    ]
 
 
 def _credentials(tls: ExtProcTlsSection) -> Any:

@@ -1,0 +1,125 @@
+"""Decides which requests are traced, and has the traces of those that have ended carried away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from random import random
+from typing import Any
+
+from radixway.config import ConfigError
+from radixway.config.tracing import TracingSection
+from radixway.telemetry.metrics import Metrics
+from radixway.telemetry.tracing.context import TRACEPARENT, TRACESTATE, Caller, read_caller
+from radixway.telemetry.tracing.exporting import Exporting
+from radixway.telemetry.tracing.settings import Settings, is_asked_for, settings_of
+from radixway.telemetry.tracing.span import Span
+from radixway.telemetry.tracing.trace import Trace
+
+log = logging.getLogger(__name__)
+
+Header = tuple[bytes, bytes]
+
+_FAREWELL_S = 3.0
+"""How long what waits at the end may take."""
+
+
+class Tracing:
+    """One process's. `begin` with each request, `end` with its last byte; exports while it is `running`."""
+
+    def __init__(self, settings: Settings, exporting: Exporting) -> None:
+        self.exporting = exporting
+        self.records_prompts = settings.section.record_prompts
+        self._ratio = settings.ratio
+        self._parent_based = settings.parent_based
+        self._told = settings.told
+
+    def begin(self, caller: Caller | None, *, believed: bool) -> Trace:
+        """A request has come from `caller`. Who is believed decides what trace it belongs to, and (unless
+        configured otherwise) whether that is kept; of others it is only noted who they say they are.
+        """
+        if caller is None or not believed:
+            return Trace(None, sampled=self._draw(), unbelieved=caller)
+        return Trace(caller, sampled=caller.sampled if self._parent_based else self._draw())
+
+    def end(self, make: Callable[[], list[Span]]) -> None:
+        """A traced request has ended; its spans are made when they are exported."""
+        self.exporting.put(make)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """At the end, what waits is exported, as far as that is done soon."""
+        self.exporting.start()
+        log.info("traces go to %s", self._told)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(partial(self.exporting.stop, _FAREWELL_S))
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`."""
+        return {"to": self._told} | self.exporting.describe()
+
+    def counts(self) -> list[tuple[str, float]]:
+        """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
+        each = self.exporting
+        return [("exported", each.exported), ("failed", each.failed), ("dropped", each.dropped)]
+
+    def _draw(self) -> bool:
+        return self._ratio >= 1 or random() < self._ratio
+
+
+def build_tracing(
+    section: TracingSection,
+    metrics: Metrics | None = None,
+    *,
+    service: str = "radixway",
+    role: str = "gateway",
+) -> Tracing | None:
+    """As it is configured, here or by `OTEL_*`; None where nothing is to be traced.
+
+    `metrics`: where its counts are published. `service`: its name, unless it is said elsewhere.
+
+    Raises ConfigError: it is wanted here, and the package is not installed; or a variable makes no sense.
+    """
+    settings = settings_of(section, os.environ)
+    if settings is None:
+        return None
+    try:
+        from radixway.telemetry.tracing.otlp import OtlpExporter
+
+        exporter = OtlpExporter(settings, service=service, role=role)
+    except ImportError as error:
+        told = f"needs radixway[tracing] (pip install 'radixway[tracing]'): {error}"
+        if is_asked_for(section):
+            raise ConfigError(f"telemetry.tracing {told}") from None
+        log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
+        return None
+    exporting = Exporting(exporter, most=section.queue_size, interval_s=section.interval_s)
+    tracing = Tracing(settings, exporting)
+    if metrics is not None:
+        metrics.counters(
+            "radixway_trace_spans",
+            "Spans exported, or failed to be, and traced requests dropped because too many waited",
+            "outcome",
+            tracing.counts,
+        )
+    return tracing
+
+
+def split_headers(headers: tuple[Header, ...]) -> tuple[Caller | None, tuple[Header, ...]]:
+    """Who calls, and the headers without what says it: workers are told who asks them, and that is us."""
+    if not any(name in _SAYING for name, _ in headers):
+        return None, headers
+    return read_caller(headers), _without(headers)
+
+
+_SAYING = (TRACEPARENT, TRACESTATE)
+
+
+def _without(headers: Iterable[Header]) -> tuple[Header, ...]:
+    return tuple(header for header in headers if header[0] not in _SAYING)
