@@ -1,0 +1,124 @@
+"""Every command, endpoint, file and link of the documentation names what there is."""
+
+import asyncio
+import re
+from urllib.parse import unquote
+
+import pytest
+
+from docs.command_lines import address, commands, complaint, program
+from docs.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
+from docs.routes import Routes, routes_of
+from running_gateway import running_gateway
+
+_NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docker", "kubectl")
+_PROGRAMS = (*(f"{name} " for name in _NAMES), ".venv/bin/")
+
+
+@pytest.fixture(scope="module")
+def routes() -> Routes:
+    """Of a gateway in which everything is on that answers on paths of its own."""
+    return asyncio.run(_routes())
+
+
+async def _routes() -> Routes:
+    on = {"enabled": True}
+    async with running_gateway(semantic=on, semantic_cache=on, trajectories=on) as running:
+        return await routes_of(running)
+
+
+def test_every_block_says_what_it_is_written_in():
+    known = EXECUTED | CHECKED | PICTURES | EXAMPLES_OF_CODE
+    wrong = [f"{block} [{block.language}]" for block in BLOCKS if block.language not in known]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_command_hides_in_a_block_of_plain_text():
+    hidden = [
+        f"{block}: {line}"
+        for block in BLOCKS
+        if block.language in PICTURES
+        for line in block.text.splitlines()
+        if line.removeprefix("$ ").startswith(_PROGRAMS)
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+def test_commands_in_blocks_are_what_the_programs_take():
+    wrong = [
+        f"{block}: {' '.join(words)}: {told}"
+        for block in BLOCKS
+        if block.language in SHELL
+        for words in commands(block.text if block.language != "console" else _typed(block.text))
+        if (told := complaint(words))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_commands_in_sentences_are_what_the_programs_take():
+    wrong = []
+    for page in PAGES:
+        for span in page.code_spans:
+            if span.startswith(_PROGRAMS):
+                for words in commands(span):
+                    if told := complaint(words):
+                        wrong.append(f"{page.name}: `{span}`: {told}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_calls_by_curl_are_answered(routes: Routes):
+    wrong = []
+    for block in BLOCKS:
+        if block.language in SHELL:
+            for words in commands(block.text):
+                called = address(words) if program(words) == "curl" else None
+                if called is not None and not routes.answers(*called):
+                    wrong.append(f"{block}: {called}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_endpoints_in_sentences_are_answered(routes: Routes):
+    wrong = []
+    for page in PAGES:
+        for span in page.code_spans:
+            for method, path in re.findall(r"^(GET|POST|PUT|PATCH|DELETE) (/[^\s`]*)", span):
+                if not routes.answers(method, path):
+                    wrong.append(f"{page.name}: {method} {path}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_in_sentences_are_there():
+    wrong = []
+    for page in PAGES:
+        for span in page.code_spans:
+            is_path = re.fullmatch(r"(src|tests|tools|docs|examples|benchmarks|deploy)/[\w./-]+", span)
+            if is_path and not (ROOT / span).exists():
+                wrong.append(f"{page.name}: {span}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Page):
+    wrong = []
+    here = (ROOT / page.name).parent
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = unquote(target).partition("#")
+        there = (here / path) if path else ROOT / page.name
+        if not there.exists():
+            wrong.append(target)
+        elif anchor and there.suffix == ".md" and anchor not in _anchors(there.read_text()):
+            wrong.append(f"{target}: no such heading")
+    assert not wrong, "\n".join(wrong)
+
+
+def _typed(console: str) -> str:
+    return "\n".join(line for line in console.splitlines() if line.startswith("$ "))
+
+
+def _anchors(text: str) -> set[str]:
+    """Of its headings, as GitHub and MkDocs make them."""
+    headings = re.findall(r"^#+ +(.*?)(?: +\{#([\w-]+)\})? *$", text, re.MULTILINE)
+    made = {given or re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title, given in headings}
+    return made | {re.sub(r"-+", "-", name) for name in made} | set(re.findall(r'<a id="([\w-]+)"', text))
