@@ -9,9 +9,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,9 @@ from gateway_process import gateway_process
 
 WITHIN_S = 300
 """For a block; a loaded machine may take ten times what an idle one does."""
-_OWN = re.compile(r"(?:127\.0\.0\.1|localhost):30000")
 _QUESTION = {"model": "auto", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
-_SERVERS = {"serve", "up", "engine"}
-_SERVING = re.compile(r"^(gateway|engine) http|^Serving\.")
+_SERVERS = {"serve", "up", "engine", "worker"}
+_SERVING = re.compile(r"^(gateway|engine) http|^Serving\.|tokens in$")
 _ANSWER = {
     "model": "auto",
     "messages": [{"role": "user", "content": "What is a radix tree?"}],
@@ -40,6 +40,8 @@ class Reader:
 
     directory: Path
     gateway: str
+    engine: str | None = None
+    """Where pages have an engine on port 30001."""
     printed: str = ""
     """By the last block that ran."""
     _python: subprocess.Popen[str] | None = None
@@ -98,9 +100,16 @@ class Reader:
         elif block.language == "python":
             self._run_python(block)
 
+    def _at_home(self, text: str) -> str:
+        """With the addresses of this gateway and this engine."""
+        text = re.sub(r"(?:127\.0\.0\.1|localhost):30000", self.gateway.removeprefix("http://"), text)
+        if self.engine is not None:
+            text = re.sub(r"(?:127\.0\.0\.1|localhost):30001", self.engine.removeprefix("http://"), text)
+        return text
+
     def _here(self, text: str) -> str:
         """With this gateway's address, and the id of a request that it has just answered."""
-        text = _OWN.sub(self.gateway.removeprefix("http://"), text)
+        text = self._at_home(text)
         if "REQUEST_ID" in text:
             body = json.dumps(_QUESTION).encode()
             asked = urllib.request.Request(
@@ -115,16 +124,26 @@ class Reader:
         kept = self.directory / ".environment"
         after = f"trap '{{ export -p; declare -f; }} > \"{kept}\"' EXIT\n"
         before = f'[ -e "{kept}" ] && . "{kept}"\nset -eu -o pipefail -o allexport\n'
-        done = subprocess.run(
-            ["bash", "-c", after + before + self._here(script)],
-            cwd=self.directory,
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-        )
-        assert done.returncode == 0, f"{block}: ended with {done.returncode}\n{done.stdout}{done.stderr}"
-        self.printed = done.stdout
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                ["bash", "-c", after + before + self._here(script)],
+                cwd=self.directory,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                start_new_session=True,
+            )
+            try:
+                process.wait(WITHIN_S)
+            finally:
+                with suppress(ProcessLookupError):  # what it began in the background, too
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                out.seek(0), errors.seek(0)
+                self.printed = out.read()
+                told = f"{block}: ended with {process.returncode}\n{self.printed}{errors.read()}"
+        assert process.returncode == 0, told
 
     def _converse(self, block: Block) -> None:
         """`$ ` commands, and what each prints."""
@@ -165,7 +184,7 @@ class Reader:
     @contextmanager
     def _served(self, block: Block, words: list[str]) -> Iterator[str]:
         """One command, on ports of its own; its address. When it is told to stop it stops well."""
-        line = _OWN.sub(self.gateway.removeprefix("http://"), " ".join(words[1:]))
+        line = self._at_home(" ".join(words[1:]))
         line = re.sub(r"(--[\w-]*port) (\d+)", lambda found: f"{found[1]} {find_port()}", line)
         env = {"RADIXWAY__GATEWAY__PORT": str(find_port()), "PYTHONUNBUFFERED": "1"}
         with subprocess.Popen(
@@ -232,7 +251,7 @@ def reader_of(page: Page, directory: Path, engine: str | None = None) -> Iterato
         return
     tree = {"gateway": {"port": 0}, "workers": [{"url": engine}], **page.gateway}
     with gateway_process(directory / "gateway", tree, home=directory / "home") as (url, _):
-        yield Reader(directory, url)
+        yield Reader(directory, url, engine)
 
 
 @contextmanager

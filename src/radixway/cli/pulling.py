@@ -67,7 +67,7 @@ def worker(
     try:
         asyncio.run(_work(**given))
     except (EngineError, ServerRefused, ValueError) as error:
-        out.print(f"[red]{error}[/red]")
+        out.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
 
 
