@@ -86,6 +86,7 @@ from radixway.surfaces import (
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.surfaces.chats import Chats, ErasableChats, Screening, closed_routes, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
+from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
@@ -287,6 +288,7 @@ class Gateway:
                 seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
+                open_console(config.console, self, self._rest, self._gate),
                 self.chats.running() if self.chats is not None else nullcontext(),
             ):
                 yield

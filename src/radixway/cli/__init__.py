@@ -14,6 +14,7 @@ from radixway.cli.auditing import audit_app
 from radixway.cli.chatting import chat_app
 from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
+from radixway.cli.consoling import console
 from radixway.cli.erasing import erase
 from radixway.cli.evaluating import eval_app
 from radixway.cli.operating import operator
@@ -59,7 +60,7 @@ app.add_typer(rules_app, name="rules")
 _GATEWAYS: tuple[Callable[..., None], ...] = (up, serve, slime_router)
 _OTHERS: tuple[Callable[..., None], ...] = (
     *(engine, ask, classify, simulate),
-    *(record, usage, erase, worker, operator, top, version),
+    *(record, usage, erase, console, worker, operator, top, version),
 )
 for command in _GATEWAYS:
     app.command(cls=SeveralValues)(command)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 from collections.abc import Coroutine
 from typing import Annotated, Any, NoReturn
 
@@ -38,6 +35,7 @@ from radixway.cli.options import (
     of_ext_proc,
     of_gateway,
 )
+from radixway.cli.stdin_watch import terminate_when_stdin_closes
 from radixway.cli.terminal import fail
 from radixway.config import Config, ConfigError
 
@@ -121,7 +119,7 @@ def engine(
     settings = load(config, {"engine": given(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
     if until_stdin_closes:
-        _terminate_when_stdin_closes()
+        terminate_when_stdin_closes()
     _run_engine(settings, *address)
 
 
@@ -170,14 +168,3 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     except (EngineError, ConfigError) as error:
         bar.stop()
         fail(str(error))
-
-
-def _terminate_when_stdin_closes() -> None:
-    """Whoever started us holds the other end of our standard input: when they die, however hard, so do we."""
-
-    def wait() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True, name="stdin watch").start()

@@ -3,6 +3,7 @@
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
 from radixway.config.chat_webhooks import ChatWebhooksSection
+from radixway.config.console import ConsoleSection
 from radixway.config.disaggregation import DisaggregationSection, TransferSection
 from radixway.config.discovery import (
     DiscoverySection,
@@ -71,6 +72,7 @@ __all__ = [
     "ChatWebhooksSection",
     "Config",
     "ConfigError",
+    "ConsoleSection",
     "DisaggregationSection",
     "DiscoverySection",
     "DnsSection",

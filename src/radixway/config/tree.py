@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from radixway.config.base import ConfigError
 from radixway.config.chat import ChatSection
 from radixway.config.chat_env import published_keys
+from radixway.config.console import ConsoleSection
 from radixway.config.discovery import DiscoverySection
 from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
@@ -67,6 +68,7 @@ class Config(BaseSettings):
     guard: GuardSection = GuardSection()
     chat: ChatSection = ChatSection()
     ext_proc: ExtProcSection = ExtProcSection()
+    console: ConsoleSection = ConsoleSection()
     ray: RaySection = RaySection()
 
     @classmethod

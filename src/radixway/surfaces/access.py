@@ -32,6 +32,11 @@ class AdminAccess:
         self._callers = callers if callers is not None and callers.needs_keys else None
         self._scopes = frozenset(scopes)
 
+    @property
+    def needs_key(self) -> bool:
+        """There are keys with which a call passes."""
+        return self._key is not None or self._callers is not None
+
     def __call__(self, request: Request) -> None:
         """Raises Unauthorized; Forbidden for a tenant's key that is not for this."""
         if self.passes(request):

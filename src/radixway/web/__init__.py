@@ -7,7 +7,7 @@ from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, r
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed
 from radixway.web.routes import join
-from radixway.web.serving import AppServer, CannotListen, bind, url_of
+from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, url_of
 from radixway.web.via import LoopDetected, Via
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Send",
     "Via",
     "bind",
+    "bind_unix",
     "join",
     "limited",
     "read_body",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import httptools
@@ -42,8 +43,22 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def bind_unix(path: Path) -> socket.socket:
+    """A listening Unix socket at a path where there is nothing yet. Raises CannotListen."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(f"cannot listen at {path}: {error.strerror or error}") from None
+    return listener
+
+
 def url_of(listener: socket.socket) -> str:
-    """Where clients reach it."""
+    """Where clients reach it; of a Unix socket `unix:PATH`."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -70,6 +85,7 @@ class AppServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
+                interface="asgi3",
                 http=_Protocol,
                 loop="uvloop",
                 ws=_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]

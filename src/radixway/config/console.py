@@ -1,0 +1,24 @@
+"""The `console` section: the web pages at `/console`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from radixway.config.base import Section
+from radixway.config.sections import Host
+
+
+class ConsoleSection(Section):
+    """The web pages (docs/console.md). Needs radixway[console]; a process of their own, begun with the
+    first visit."""
+
+    enabled: bool = True
+    hosts: tuple[Host, ...] = ()
+    """Names (`gateway.example.com`, with the port if it is not the scheme's own) under which browsers reach
+    the
+    gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is reached
+    by a name other than `localhost`."""
+    session_hours: float = Field(default=12, gt=0, le=24 * 30)
+    """How long one who signed in and then does nothing stays signed in."""
+    attempts_per_minute: int = Field(default=10, ge=1)
+    """Wrong keys that are looked at in a minute: from one address; ten times as many from all."""

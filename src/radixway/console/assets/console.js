@@ -1,0 +1,45 @@
+// Keys of the console: `g` and a page's letter, `/` for the search, `?` for the list. And what is kept in cookies.
+(() => {
+  const typing = (target) =>
+    target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) || target.closest(".cm-editor");
+  let going = 0;
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    if (going && Date.now() - going < 1500) {
+      going = 0;
+      const link = document.querySelector(`.rw-nav a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+      return;
+    }
+    if (event.key === "g") going = Date.now();
+    else if (event.key === "/") {
+      const search = document.querySelector("[data-search] input, input[data-search]");
+      if (search) {
+        event.preventDefault();
+        search.focus();
+        search.select();
+      }
+    } else if (event.key === "?") {
+      event.preventDefault();
+      document.getElementById("rw-keys")?.showModal();
+    }
+  });
+
+  window.radixway = {
+    /** Remember a preference for a year, and show the page as it says. */
+    prefer(name, value) {
+      document.cookie = `${name}=${value}; Path=/console; Max-Age=31536000; SameSite=Strict`;
+      location.reload();
+    },
+    /** A form of one button. */
+    post(path) {
+      const form = Object.assign(document.createElement("form"), { method: "post", action: path });
+      document.body.append(form);
+      form.submit();
+    },
+  };
+})();

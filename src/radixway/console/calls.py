@@ -1,0 +1,158 @@
+"""The gateway as the pages know it: HTTP calls with the visitor's key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+_TIMEOUT_S = 30.0
+
+
+class CallFailed(Exception):
+    """The gateway did not do what it was asked for."""
+
+
+class GatewayAway(CallFailed):
+    """It does not answer."""
+
+
+class SignedOut(CallFailed):
+    """The key is not valid, or not any more."""
+
+
+class Refused(CallFailed):
+    """It answered with an error."""
+
+    def __init__(self, status: int, message: str, field: str | None = None, body: Any = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.field = field
+        """The parameter at fault, where one is named."""
+        self.body = body
+        """What it answered, decoded if it is JSON."""
+
+
+class Line:
+    """Connections to one gateway, shared by all visitors. `url`: http(s)://…, or `unix:PATH`."""
+
+    def __init__(self, url: str) -> None:
+        path = url.removeprefix("unix:")
+        self._unix = path if path != url else None
+        self._base = "http://gateway" if self._unix else url.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Hold the connections."""
+        connector = (
+            aiohttp.UnixConnector(self._unix, limit=0) if self._unix else aiohttp.TCPConnector(limit=0)
+        )
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            self._session = session
+            yield
+        self._session = None
+
+    @asynccontextmanager
+    async def ask(
+        self, method: str, path: str, *, key: str | None, timeout_s: float | None, **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that is no error, its body still to be read. Raises CallFailed."""
+        if self._session is None:
+            raise GatewayAway("the console is ending")
+        headers = dict(more.pop("headers", ()))
+        if key is not None:
+            headers["authorization"] = f"Bearer {key}"
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=5)
+        try:
+            async with self._session.request(
+                method, self._base + path, headers=headers, timeout=timeout, allow_redirects=False, **more
+            ) as answer:
+                if answer.status >= 400:
+                    raise _refusal(answer.status, await answer.read())
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise GatewayAway(str(error) or type(error).__name__) from None
+
+
+class Calls:
+    """One visitor's calls."""
+
+    def __init__(self, line: Line, key: str | None) -> None:
+        self._line = line
+        self._key = key
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """The answer of a GET, decoded; without those parameters that are None. Raises CallFailed."""
+        return await self.send("GET", path, query=query)
+
+    async def post(self, path: str, body: Any = None, **query: Any) -> Any:
+        """The answer of a POST of `body` as JSON, decoded. Raises CallFailed."""
+        return await self.send("POST", path, body=body, query=query)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> Any:
+        """Any call; the answer decoded if it is JSON, as text otherwise. `body`: bytes as they are, or JSON.
+
+        Raises CallFailed.
+        """
+        async with self.stream(
+            method, path, body=body, query=query, headers=headers, timeout_s=timeout_s
+        ) as answer:
+            raw = await answer.read()
+            return _decoded(raw, answer.content_type)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer whose body comes in pieces (`answer.content`). Raises CallFailed, also while it is
+        read."""
+        more: dict[str, Any] = {"headers": dict(headers or {})}
+        if query:
+            more["params"] = {name: str(value) for name, value in query.items() if value is not None}
+        if isinstance(body, bytes):
+            more["data"] = body
+        elif body is not None:
+            more["data"] = msgspec.json.encode(body)
+            more["headers"].setdefault("content-type", "application/json")
+        async with self._line.ask(method, path, key=self._key, timeout_s=timeout_s, **more) as answer:
+            yield answer
+
+
+def _decoded(raw: bytes, content_type: str) -> Any:
+    if content_type.endswith("json"):
+        return msgspec.json.decode(raw)
+    return raw.decode("utf-8", "replace")
+
+
+def _refusal(status: int, raw: bytes) -> CallFailed:
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = raw.decode("utf-8", "replace")
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    error = error if isinstance(error, dict) else {"message": str(error)}
+    message = error.get("message") or error.get("detail") or f"{status}"
+    if status == 401:
+        return SignedOut(str(message))
+    field = error.get("param")
+    return Refused(status, str(message), field if isinstance(field, str) else None, body)

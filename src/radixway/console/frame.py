@@ -1,0 +1,124 @@
+"""What stands around every page: the bar, the navigation, the banner, the list of shortcuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+from radixway.console.page import Page, Visit
+from radixway.console.pages import PAGES
+from radixway.console.preferences import LANGUAGE_COOKIE, THEME_COOKIE, THEMES
+from radixway.console.texts import LANGUAGES
+
+_NARROW = 900
+"""Pixels below which the navigation is a drawer."""
+
+
+@contextmanager
+def frame(visit: Visit, current: Page) -> Iterator[None]:
+    """The page is drawn within."""
+    say = visit.say
+    with ui.header(elevated=False).classes("rw-bar"):
+        with ui.element("a").classes("rw-skip").props('href="#rw-main"'):
+            ui.label(say("frame.skip"))
+        menu = ui.button(icon="menu").props("flat round dense").classes("rw-menu")
+        menu.props(f'aria-label="{say("frame.menu")}"')
+        with ui.element("a").classes("rw-brand").props(f'href="{visit.link(PAGES[0].path)}"'):
+            ui.element("span").classes("rw-mark").props("aria-hidden=true")
+            ui.label(say("frame.product"))
+        ui.space()
+        _theme(visit)
+        _language(visit)
+        keys = ui.button(icon="keyboard").props("flat round dense id=rw-keys-button")
+        keys.props(f'aria-label="{say("frame.shortcuts")}"').classes("rw-wide-only")
+        keys.on("click", js_handler="() => document.getElementById('rw-keys').showModal()")
+        if visit.signs_out:
+            _sign_out(visit)
+    with (
+        ui.left_drawer(bordered=False).props(f"breakpoint={_NARROW} width=224").classes("rw-drawer") as drawer
+    ):
+        _navigation(visit, current)
+    menu.on_click(drawer.toggle)
+    _shortcuts(visit)
+    with ui.element("main").props('id="rw-main" tabindex="-1"').classes("rw-main"):
+        _banner(visit)
+        yield
+
+
+def _navigation(visit: Visit, current: Page) -> None:
+    label = visit.say("frame.pages")
+    with ui.element("nav").props(f'aria-label="{label}"').classes("rw-nav"):
+        for page in PAGES:
+            link = ui.element("a").props(f'href="{visit.link(page.path)}" data-key="{page.key}"')
+            if page is current:
+                link.props('aria-current="page"')
+            with link:
+                ui.icon(page.icon).props("aria-hidden=true")
+                ui.label(visit.say(f"page.{page.name}"))
+
+
+def _theme(visit: Visit) -> None:
+    say = visit.say
+    icons = {"system": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
+    with ui.button(icon=icons[visit.preferences.theme]).props("flat round dense") as button:
+        button.props(f'aria-label="{say("frame.theme")}"')
+        with ui.menu().props("auto-close"):
+            for theme in THEMES:
+                item = ui.menu_item(say(f"frame.theme.{theme}"))
+                item.on("click", js_handler=f"() => radixway.prefer('{THEME_COOKIE}', '{theme}')")
+
+
+def _language(visit: Visit) -> None:
+    say = visit.say
+    with ui.button(icon="translate").props("flat round dense") as button:
+        button.props(f'aria-label="{say("frame.language")}"')
+        with ui.menu().props("auto-close"):
+            for language in LANGUAGES:
+                item = ui.menu_item(say(f"frame.language.{language}")).props(f'lang="{language}"')
+                item.on("click", js_handler=f"() => radixway.prefer('{LANGUAGE_COOKIE}', '{language}')")
+
+
+def _sign_out(visit: Visit) -> None:
+    button = ui.button(icon="logout").props("flat round dense id=rw-sign-out")
+    button.props(f'aria-label="{visit.say("frame.sign_out")}"')
+    button.on("click", js_handler=f"() => radixway.post('{visit.link('/sign-out')}')")
+
+
+def _shortcuts(visit: Visit) -> None:
+    say = visit.say
+    title = say("frame.shortcuts")
+    with ui.element("dialog").props(f'id="rw-keys" aria-label="{title}"').classes("rw-dialog"):
+        with ui.element("h2"):
+            ui.label(title)
+        with ui.element("dl").classes("rw-keys"):
+            for page in PAGES:
+                _shortcut(f"g {page.key}", say("frame.shortcut.go", page=say(f"page.{page.name}")))
+            _shortcut("/", say("frame.shortcut.search"))
+            _shortcut("?", say("frame.shortcut.help"))
+            _shortcut("Esc", say("frame.shortcut.close"))
+        close = ui.button(say("frame.close")).props("flat autofocus")
+        close.on("click", js_handler="() => document.getElementById('rw-keys').close()")
+
+
+def _shortcut(keys: str, does: str) -> None:
+    with ui.element("dt"):
+        for key in keys.split():
+            with ui.element("kbd"):
+                ui.label(key)
+    with ui.element("dd"):
+        ui.label(does)
+
+
+def _banner(visit: Visit) -> None:
+    with ui.element("div").props('role="alert"').classes("rw-banner") as banner:
+        banner.set_visibility(False)
+        ui.icon("cloud_off").props("aria-hidden=true")
+        ui.label(visit.say("frame.away"))
+
+    def show(away: bool) -> None:
+        banner.set_visibility(away)
+
+    visit.on_away = show
+    visit.on_signed_out = lambda: ui.navigate.to(visit.link("/sign-in"))

@@ -1,0 +1,194 @@
+"""Who is let in: an ASGI application around the pages.
+
+- Without a session nothing but the sign-in page and its style is answered, WebSockets included.
+- Where the gateway has no key, the pages are for those whom it lets do an administrator's calls as they
+  are, and under the names `localhost`, an address, or one of `console.hosts`: a page of somebody else's
+  that has its own name led to this machine (DNS rebinding) is refused.
+- What changes something, WebSockets included, comes from our own pages: `Origin` names the host that was
+  asked.
+- No page of others' shows ours in a frame, and ours load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from radixway.console.calls import CallFailed, Calls, Line
+from radixway.console.page import BASE
+from radixway.console.preferences import PREFERENCES, preferences_of
+from radixway.console.signing import SignedIn, SignIns
+
+SIGN_IN = f"{BASE}/sign-in"
+_OPEN = (SIGN_IN, f"{BASE}/assets/", f"{BASE}/favicon.ico")
+_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval'",  # Vue compiles the pages' templates
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "object-src 'none'",
+        "form-action 'self'",
+    )
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode("ascii")),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class Guard:
+    """Stands before every path. `alone`: there is no gateway in front, so the peer is the visitor."""
+
+    def __init__(
+        self, app: ASGIApp, line: Line, sign_ins: SignIns, hosts: Collection[str], *, alone: bool
+    ) -> None:
+        self._app = app
+        self._line = line
+        self._sign_ins = sign_ins
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._alone = alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        send = _with_headers(send)
+        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        if changes and not self._is_ours(request):
+            await _refuse(scope, receive, send, PlainTextResponse("asked for by another site", 403))
+            return
+        scope.setdefault("state", {})["visitor"] = self._visitor(request)
+        if scope["path"].startswith(_OPEN):
+            await self._app(scope, receive, send)
+            return
+        token = request.cookies.get(session_cookie(request))
+        session = self._sign_ins.find(token, active="/_nicegui_ws/" not in scope["path"])
+        if session is None:
+            session = await self._without_key(request)
+        if session is None:
+            answer: Response = PlainTextResponse("signed out", 401)
+            if scope["type"] == "http" and "text/html" in request.headers.get("accept", ""):
+                answer = RedirectResponse(SIGN_IN, 303)
+            await _refuse(scope, receive, send, answer)
+            return
+        scope["state"]["signed_in"] = session
+        PREFERENCES.set(preferences_of(request))
+        if scope["type"] == "websocket":
+            receive = _until_over(session, receive)
+        await self._app(scope, receive, send)
+
+    def _is_ours(self, request: HTTPConnection) -> bool:
+        """Clients that are no browsers name no origin, and have no cookies of people's."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+        named = urlsplit(origin).netloc.lower()
+        return bool(named) and (named == request.headers.get("host", "").lower() or named in self._hosts)
+
+    def _visitor(self, request: HTTPConnection) -> str:
+        if self._alone:
+            return request.client.host if request.client is not None else ""
+        return request.headers.get("x-radixway-visitor", "")
+
+    def _is_admitted(self, request: HTTPConnection) -> bool:
+        if not self._alone:
+            return request.headers.get("x-radixway-admitted") == "1"
+        try:
+            return ip_address(self._visitor(request)).is_loopback
+        except ValueError:
+            return False
+
+    async def _without_key(self, request: HTTPConnection) -> SignedIn | None:
+        """A session of nobody's, where none is asked for a key."""
+        if not self._is_admitted(request) or not _is_local_name(request, self._hosts):
+            return None
+        if await way_in(self._line) != "open":
+            return None
+        return SignedIn(None, 0.0)
+
+
+async def way_in(line: Line, key: str | None = None) -> Literal["open", "key", "closed", "away"]:
+    """What the gateway lets one do who has that key: all, `key`: not without another one, `closed`: there
+    are no
+    keys, and without one not from where the console runs."""
+    try:
+        told = await Calls(line, key).get("/whoami")
+    except CallFailed:
+        return "away"
+    if told["admin"]:
+        return "open"
+    return "key" if told["needs_key"] else "closed"
+
+
+def session_cookie(request: HTTPConnection) -> str:
+    """Its name: cookies are shared by all ports of a host, so each has its own."""
+    _, _, port = request.headers.get("host", "").rpartition(":")
+    return f"radixway_session_{port}" if port.isdigit() else "radixway_session"
+
+
+def _is_local_name(request: HTTPConnection, hosts: Collection[str]) -> bool:
+    host = request.headers.get("host", "").lower()
+    name = (urlsplit(f"//{host}").hostname or "") if host else ""
+    if host in hosts or name in hosts or name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return send_with_headers
+
+
+def _until_over(session: SignedIn, receive: Receive) -> Receive:
+    """`receive`, for which the browser is gone once the session is over."""
+    over = asyncio.Event()
+    session.on_end.append(over.set)
+
+    async def receive_until_over() -> Message:
+        if session.over:
+            return {"type": "websocket.disconnect", "code": 1008}
+        next_one = asyncio.ensure_future(receive())
+        ended = asyncio.ensure_future(over.wait())
+        try:
+            await asyncio.wait({next_one, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if next_one.done():
+                message: Message = next_one.result()
+                if message["type"] == "websocket.disconnect" and over.set in session.on_end:
+                    session.on_end.remove(over.set)
+                return message
+            return {"type": "websocket.disconnect", "code": 1008}
+        finally:
+            next_one.cancel()
+            ended.cancel()
+
+    return receive_until_over
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await answer(scope, receive, send)

@@ -1,0 +1,78 @@
+"""What a page is, and what it gets of who looks at it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from nicegui import ui
+from starlette.requests import Request
+
+from radixway.console.calls import Calls, GatewayAway, Refused, SignedOut
+from radixway.console.preferences import Preferences
+from radixway.console.texts import Say
+
+log = logging.getLogger(__name__)
+
+BASE = "/console"
+"""Where the pages are, in every deployment."""
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """One browser tab that looks at one page."""
+
+    request: Request
+    gateway: Calls
+    say: Say
+    preferences: Preferences
+    signs_out: bool
+    """It signed in with a key, so there is something to sign out of."""
+    on_away: Callable[[bool], None] = lambda _: None
+    """The frame's banner: told whether the gateway is away."""
+    on_signed_out: Callable[[], None] = lambda: None
+    """The key is not valid any more."""
+
+    def link(self, path: str) -> str:
+        """The address of a path of the console's."""
+        return f"{BASE}{path}"
+
+    @asynccontextmanager
+    async def trying(self) -> AsyncIterator[None]:
+        """Around what a click or a timer does: a call that fails is told to who looks, and ends it here."""
+        try:
+            yield
+        except SignedOut:
+            self.on_signed_out()
+        except GatewayAway:
+            self.on_away(True)
+        except Refused as error:
+            ui.notify(self.say("frame.refused", message=str(error)), type="negative", multi_line=True)
+
+    def every(self, seconds: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
+        """Call `refresh` now and again while somebody looks; what fails is told as by `trying`."""
+
+        async def refresh_trying() -> None:
+            async with self.trying():
+                await refresh()
+                self.on_away(False)
+
+        return ui.timer(seconds, refresh_trying)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A place in the navigation."""
+
+    name: str
+    """Of its texts, too: `page.NAME` is what it is called."""
+    path: str
+    icon: str
+    """One of Material's icons."""
+    key: str
+    """`g` and this leads there."""
+    build: Callable[[Visit], Awaitable[None]]
+    also: tuple[str, ...] = ()
+    """Further paths that it draws."""

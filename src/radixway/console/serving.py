@@ -1,0 +1,84 @@
+"""Puts the pages together and serves them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from radixway.console.calls import Line
+from radixway.console.guarding import Guard
+from radixway.console.sign_in import sign_in_routes
+from radixway.console.signing import SignIns
+from radixway.web import AppServer, bind, bind_unix
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOptions:
+    """How a console is run."""
+
+    gateway: str
+    """http(s)://…, or `unix:PATH`."""
+    listen: str
+    """`HOST:PORT`, or `unix:PATH`: then a gateway stands in front and says who visits."""
+    hosts: Collection[str] = ()
+    session_s: float = 12 * 3600
+    attempts_per_minute: int = 10
+
+
+async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> None:
+    """Serve until a signal; `ready` is told the address. Raises CannotListen."""
+    line = Line(options.gateway)
+    app, lifespan = _build(options, line)
+    unix = options.listen.removeprefix("unix:")
+    if unix != options.listen:
+        listener = bind_unix(Path(unix))
+    else:
+        host, _, port = options.listen.rpartition(":")
+        listener = bind(host.strip("[]"), int(port))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(line.open())
+        await stack.enter_async_context(lifespan.router.lifespan_context(lifespan))
+        server = AppServer(app, listener, drain_s=1, websockets=True)  # after NiceGUI has looked for servers
+        server.stop_on_signals()
+        await server.serve(lambda: ready(server.url))
+
+
+def _build(options: ConsoleOptions, line: Line) -> tuple[Guard, FastAPI]:
+    from nicegui import ui
+
+    from radixway.console.assets import DIRECTORY
+    from radixway.console.page import BASE
+    from radixway.console.visiting import add_pages
+
+    sign_ins = SignIns(options.session_s, monotonic)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.router.routes.append(Route(BASE, _to_first))
+    app.router.routes += sign_in_routes(line, sign_ins, options.attempts_per_minute)
+    app.router.routes.append(Mount(f"{BASE}/assets", StaticFiles(directory=DIRECTORY)))
+    add_pages(line)
+    ui.run_with(
+        app,
+        mount_path=BASE,
+        title="Radixway",
+        tailwind=False,
+        show_welcome_message=False,
+        reconnect_timeout=15.0,
+    )
+    alone = not options.listen.startswith("unix:")
+    return Guard(app, line, sign_ins, options.hosts, alone=alone), app
+
+
+async def _to_first(request: Request) -> Response:
+    return RedirectResponse(f"{request.url.path}/", 307)

@@ -1,0 +1,102 @@
+"""Who is signed in, and how often a key may be tried. In memory alone: it ends with the process."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_MOST_SIGNED_IN = 10_000
+_MOST_ADDRESSES = 10_000
+_WINDOW_S = 60.0
+_FROM_ALL = 10
+"""Times what one address may try."""
+
+
+@dataclass(slots=True, eq=False)
+class SignedIn:
+    """One who gave the key, or needs none."""
+
+    key: str | None = field(repr=False)
+    seen_at: float
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+    """Called when it is over: connections that it opened are to end."""
+    over: bool = False
+
+
+class SignIns:
+    """Sessions by the random token that a browser's cookie holds."""
+
+    def __init__(self, idle_s: float, clock: Callable[[], float]) -> None:
+        self._idle_s = idle_s
+        self._clock = clock
+        self._by_token: dict[str, SignedIn] = {}
+
+    def begin(self, key: str | None) -> str:
+        """The token of a new session."""
+        self._tidy()
+        while len(self._by_token) >= _MOST_SIGNED_IN:
+            self.end(next(iter(self._by_token)))
+        token = secrets.token_urlsafe(32)
+        self._by_token[token] = SignedIn(key, self._clock())
+        return token
+
+    def find(self, token: str | None, *, active: bool = True) -> SignedIn | None:
+        """The session, if it is not over. `active`: somebody did something, so it lasts longer."""
+        found = None if token is None else self._by_token.get(token)
+        if token is None or found is None:
+            return None
+        now = self._clock()
+        if now - found.seen_at > self._idle_s:
+            self.end(token)
+            return None
+        if active:
+            found.seen_at = now
+        return found
+
+    def end(self, token: str) -> None:
+        """Signed out: its connections end with it."""
+        found = self._by_token.pop(token, None)
+        if found is not None:
+            found.over = True
+            for each in found.on_end:
+                each()
+
+    def end_with(self, session: SignedIn) -> None:
+        """The same by the session: its key is not valid any more."""
+        for token, each in list(self._by_token.items()):
+            if each is session:
+                self.end(token)
+
+    def _tidy(self) -> None:
+        now = self._clock()
+        for token in [t for t, each in self._by_token.items() if now - each.seen_at > self._idle_s]:
+            self.end(token)
+
+
+class Attempts:
+    """Wrong keys of the last minute, from each address and from all."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        self._most = per_minute
+        self._clock = clock
+        self._all: deque[float] = deque()
+        self._by_address: dict[str, deque[float]] = {}
+
+    def may_try(self, address: str) -> bool:
+        """Whether a key from there is looked at now."""
+        since = self._clock() - _WINDOW_S
+        own = self._by_address.get(address, deque())
+        for each in (self._all, own):
+            while each and each[0] <= since:
+                each.popleft()
+        return len(own) < self._most and len(self._all) < self._most * _FROM_ALL
+
+    def failed(self, address: str) -> None:
+        """The key was wrong."""
+        if len(self._by_address) >= _MOST_ADDRESSES:
+            since = self._clock() - _WINDOW_S
+            self._by_address = {a: t for a, t in self._by_address.items() if t and t[-1] > since}
+        self._by_address.setdefault(address, deque()).append(self._clock())
+        self._all.append(self._clock())

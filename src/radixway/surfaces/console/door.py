@@ -1,0 +1,159 @@
+"""What stands at `/console` in the gateway."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookies import CookieError, SimpleCookie
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+
+from radixway.config import ConsoleSection
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.console.passing import Headers, pass_request, pass_socket
+from radixway.surfaces.console.places import socket_of
+from radixway.surfaces.console.process import ConsoleProcess, NoConsole
+from radixway.surfaces.gate import Gate
+from radixway.surfaces.whoami import whoami_routes
+from radixway.web import App, Receive, Scope, Send, join
+
+log = logging.getLogger(__name__)
+
+_INSTALL = "pip install 'radixway[console]'"
+
+
+@asynccontextmanager
+async def open_console(config: ConsoleSection, app: App, rest: FastAPI, gate: Gate) -> AsyncIterator[None]:
+    """While it holds, `rest` answers at `/console` with pages that ask `app`."""
+    routes = whoami_routes(gate)
+    join(rest.router, routes)
+    if not config.enabled:
+        yield
+        return
+    door = ConsoleDoor(config, app, gate.access)
+    router = APIRouter()
+    for path in ("/console", "/console/{path:path}"):
+        router.routes.append(Route(path, door, include_in_schema=False))
+        router.routes.append(WebSocketRoute(path, door))
+    join(rest.router, router)
+    try:
+        yield
+    finally:
+        await door.close()
+
+
+class ConsoleDoor:
+    """An ASGI application: finds the console that knows the visitor, and passes on."""
+
+    def __init__(self, config: ConsoleSection, app: App, access: AdminAccess) -> None:
+        self._process = ConsoleProcess(config, app)
+        self._access = access
+        self._sessions: dict[Path, aiohttp.ClientSession] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if find_spec("nicegui") is None:
+            await _not_installed(scope, receive, send)
+            return
+        port = scope["server"][1] if scope.get("server") else 0
+        cookie = f"radixway_console_{port or 0}"
+        known = _cookie(scope, cookie)
+        told = self._of_the_visitor(scope)
+        try:
+            if known is not None and known != self._process.name:
+                other = socket_of(known, port or 0)
+                if other is not None and await self._pass(other, scope, receive, send, told, ()):
+                    return
+            own = await self._process.running(port or 0)
+            answer: list[tuple[bytes, bytes]] = []
+            if known != self._process.name:
+                value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
+                answer.append((b"set-cookie", value.encode("ascii")))
+            if await self._pass(own, scope, receive, send, told, answer):
+                return
+        except (NoConsole, OSError):
+            pass
+        await _away(scope, receive, send)
+
+    async def close(self) -> None:
+        """End the process, and what is passed on to it or to others."""
+        for session in self._sessions.values():
+            await session.close()
+        await self._process.close()
+
+    async def _pass(
+        self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
+    ) -> bool:
+        """False if nobody listens there."""
+        try:
+            if scope["type"] == "http":
+                await pass_request(self._session(to), scope, receive, send, told, answer)
+            else:
+                await pass_socket(self._session(to), scope, receive, send, told)
+        except aiohttp.ClientConnectorError:
+            return False
+        except (aiohttp.ClientError, ConnectionError) as error:
+            log.debug("the console broke off: %s", error or type(error).__name__)
+        return True
+
+    def _session(self, to: Path) -> aiohttp.ClientSession:
+        if to not in self._sessions:
+            self._sessions[to] = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(to), limit=0),
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._sessions[to]
+
+    def _of_the_visitor(self, scope: Scope) -> Headers:
+        """Who it is as seen from here: its address, and whether it may do an administrator's calls as it
+        is."""
+        host = scope["client"][0] if scope.get("client") else ""
+        bare: dict[str, Any] = {"type": "http", "headers": [], "client": scope.get("client")}
+        admitted = b"1" if self._access.passes(Request(bare)) else b"0"
+        return ((b"x-radixway-visitor", host.encode("latin-1")), (b"x-radixway-admitted", admitted))
+
+
+def _cookie(scope: Scope, name: str) -> str | None:
+    for header, value in scope["headers"]:
+        if header == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1")).get(name)
+            except CookieError:
+                continue
+            if found is not None:
+                return found.value
+    return None
+
+
+async def _not_installed(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1013})
+        return
+    text = "The console is not installed here."
+    await _say(scope, receive, send, 200, text, _INSTALL)
+
+
+async def _away(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1013})
+        return
+    await _say(scope, receive, send, 503, "The console did not start.", "the gateway's log says why")
+
+
+async def _say(scope: Scope, receive: Receive, send: Send, status: int, text: str, hint: str) -> None:
+    accepts = Request(scope).headers.get("accept", "")
+    answer: Response
+    if "text/html" in accepts:
+        page = f"<!doctype html><title>Radixway</title><p>{text}<p><code>{hint}</code>"
+        answer = HTMLResponse(page, status)
+    else:
+        answer = JSONResponse({"console": text, "hint": hint}, status)
+    await answer(scope, receive, send)

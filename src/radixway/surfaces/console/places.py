@@ -1,0 +1,36 @@
+"""Where consoles of this user's gateways listen, on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+_LONGEST_SOCKET_PATH = 100
+_NAME = re.compile(r"\d{1,5}-[0-9a-f]{8}")
+
+
+def private_directory() -> Path:
+    """The directory, which nobody else may enter. Raises PermissionError when it is somebody else's."""
+    name = f"radixway-console-{os.getuid()}"
+    path = Path(tempfile.gettempdir(), name)
+    if len(str(path)) > _LONGEST_SOCKET_PATH - len("/65535-01234567/gateway"):
+        path = Path("/tmp", name)
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{path} is not a directory of ours alone: remove it")
+    return path
+
+
+def socket_of(name: str, port: int) -> Path | None:
+    """Where the console of that name listens, if it belongs to a gateway at this port.
+
+    Several processes that share a port have a console each: who was served by one comes back to it.
+    """
+    if not _NAME.fullmatch(name) or not name.startswith(f"{port}-"):
+        return None
+    path = private_directory() / name / "console"
+    return path if path.exists() else None

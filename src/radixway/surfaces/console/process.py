@@ -1,0 +1,119 @@
+"""The process that draws the pages: begun when somebody looks, ended with the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from time import monotonic
+
+from radixway.config import ConsoleSection
+from radixway.surfaces.console.places import private_directory
+from radixway.web import App, AppServer, Receive, Scope, Send, bind_unix
+
+log = logging.getLogger(__name__)
+
+_READY_WITHIN_S = 60.0
+_STOP_WITHIN_S = 5.0
+_AGAIN_AFTER_S = 5.0
+"""One that could not start is not tried again with every request."""
+
+
+class NoConsole(Exception):
+    """The process could not be started; the log says why."""
+
+
+class ConsoleProcess:
+    """One per gateway. The two talk over Unix sockets in a directory that nobody else may enter."""
+
+    def __init__(self, config: ConsoleSection, app: App) -> None:
+        """`app`: the gateway, which the pages ask."""
+        self._config = config
+        self._app = app
+        self._starting = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._failed_at = -_AGAIN_AFTER_S
+        self._directory: Path | None = None
+        self._back: tuple[AppServer, asyncio.Task[None]] | None = None
+        self.name: str | None = None
+        """`PORT-RANDOM`, once it runs."""
+
+    async def running(self, port: int) -> Path:
+        """The socket at which the pages are served, after starting what is not running. Raises NoConsole."""
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                if monotonic() - self._failed_at < _AGAIN_AFTER_S:
+                    raise NoConsole
+                try:
+                    await self._start(port)
+                except (OSError, TimeoutError, NoConsole):
+                    self._failed_at = monotonic()
+                    log.exception("the console does not start")
+                    await self._end()
+                    raise NoConsole from None
+        assert self._directory is not None
+        return self._directory / "console"
+
+    async def close(self) -> None:
+        """End it."""
+        async with self._starting:
+            await self._end()
+            if self._back is not None:
+                server, serving = self._back
+                server.stop()
+                server.stop()
+                await serving
+                self._back = None
+            if self._directory is not None:
+                rmtree(self._directory, ignore_errors=True)
+                self._directory = None
+
+    async def _start(self, port: int) -> None:
+        if self._directory is None:
+            self.name = f"{port}-{secrets.token_hex(4)}"
+            self._directory = private_directory() / self.name
+            self._directory.mkdir(mode=0o700)
+            back = AppServer(self._from_pages, bind_unix(self._directory / "gateway"), drain_s=0)
+            self._back = back, asyncio.create_task(back.serve())
+        pages = self._directory / "console"
+        with suppress(FileNotFoundError):
+            pages.unlink()
+        config = self._config
+        command = [sys.executable, "-m", "radixway", "console", "--until-stdin-closes"]
+        command += ["--gateway", f"unix:{self._directory / 'gateway'}", "--listen", f"unix:{pages}"]
+        command += ["--session-hours", str(config.session_hours)]
+        command += ["--attempts-per-minute", str(config.attempts_per_minute)]
+        for name in config.hosts:
+            command += ["--public-host", name]
+        self._process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=tempfile.gettempdir(),
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_READY_WITHIN_S):
+            if not await self._process.stdout.readline():
+                raise NoConsole(f"it ended with {await self._process.wait()}")
+
+    async def _from_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The gateway, asked by the pages: whoever may enter the directory is as near as the loopback."""
+        await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
