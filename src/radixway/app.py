@@ -250,8 +250,8 @@ class Gateway:
         erasure = self._erasure(road)
         self._open_reports(reading, road, erasure, screening)
         self._open_routes(reading, road, registrations)
-        seeing = Seeing(config, self.journals, reading, self._gate)
-        self._serve(*seeing.routes)
+        self.seeing = Seeing(config, self.journals, reading, self._gate)
+        self._serve(*self.seeing.routes)
         classification = LazyRoom(config, states, reading.encoders, reading.semantic, reading.guards)
         self._serve(
             *classification_routes(classification, reading.semantic, self._gate.access, self.metrics),
@@ -285,7 +285,7 @@ class Gateway:
                 self.tenants.running() if self.tenants is not None else nullcontext(),
                 reading.running(),
                 discovery.running(),
-                seeing.running(),
+                self.seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
                 open_console(config.console, self, self._rest, self._gate),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter
 
 from radixway.config import Config
+from radixway.simulate import Jobs
 from radixway.surfaces import Gate
 from radixway.surfaces.requests import request_routes
+from radixway.surfaces.simulations import recent_trace, simulation_routes
 from radixway.telemetry import JournalBook
 from radixway.tenants import Prices
 from radixway.understanding import Understanding
+
+_MOST_RECENT = 5000
+"""Of the latest requests, those that are simulated again."""
 
 
 class Seeing:
@@ -20,9 +26,18 @@ class Seeing:
 
     def __init__(self, config: Config, journals: JournalBook, reading: Understanding, gate: Gate) -> None:
         prices = Prices(config.tenants.pricing, reading.pricing_of)
-        self.routes: list[APIRouter] = [request_routes(journals, prices.of, gate)]
+        self.jobs = Jobs(config.simulations)
+
+        async def recent() -> bytes:
+            return await asyncio.to_thread(recent_trace, journals.before(None, _MOST_RECENT))
+
+        self.routes: list[APIRouter] = [
+            request_routes(journals, prices.of, gate),
+            simulation_routes(config.simulations, self.jobs, recent, gate.access),
+        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """At the end, nothing of it is left behind."""
-        yield
+        """At the end no simulation goes on."""
+        async with self.jobs.running():
+            yield

@@ -27,6 +27,7 @@ SHOWN = yaml.safe_load(EXAMPLE)
         "scale",
         "discovery",
         "chat",
+        "simulations",
         "telemetry",
         "ext_proc",
         "guard",

@@ -50,6 +50,7 @@ from radixway.config.sections import (
 )
 from radixway.config.semantic_cache import MilvusSection, SemanticCacheSection, ValkeySection
 from radixway.config.shared_limits import SharedLimitsSection
+from radixway.config.simulations import SimulationsSection
 from radixway.config.tenants import (
     DEFAULT_TENANT,
     KeySection,
@@ -117,6 +118,7 @@ __all__ = [
     "SessionPolicy",
     "SessionsSection",
     "SharedLimitsSection",
+    "SimulationsSection",
     "StickyLeastLoadedPolicy",
     "SyncSection",
     "TelemetrySection",

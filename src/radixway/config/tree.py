@@ -30,6 +30,7 @@ from radixway.config.sections import (
     WorkerSection,
 )
 from radixway.config.semantic_cache import SemanticCacheSection
+from radixway.config.simulations import SimulationsSection
 from radixway.config.tenants import TenantsSection
 from radixway.config.trajectories import TrajectoriesSection
 from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
@@ -70,6 +71,7 @@ class Config(BaseSettings):
     ext_proc: ExtProcSection = ExtProcSection()
     console: ConsoleSection = ConsoleSection()
     ray: RaySection = RaySection()
+    simulations: SimulationsSection = SimulationsSection()
 
     @classmethod
     def settings_customise_sources(

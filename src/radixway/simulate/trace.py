@@ -67,8 +67,13 @@ class Trace:
     block_tokens: int
 
 
-def read_trace(path: Path, default_block_tokens: int = BLOCK_TOKENS) -> Trace:
-    """Read a trace, whose blocks have that size unless its lines say otherwise. Raises TraceError."""
+def read_trace(
+    path: Path, default_block_tokens: int = BLOCK_TOKENS, most_requests: int | None = None
+) -> Trace:
+    """Read a trace, whose blocks have that size unless its lines say otherwise.
+
+    Raises TraceError, also where it has more than `most_requests`.
+    """
     requests: list[TraceRequest] = []
     block_tokens: int | None = None
     decode = msgspec.json.Decoder(TraceLine).decode
@@ -90,6 +95,8 @@ def read_trace(path: Path, default_block_tokens: int = BLOCK_TOKENS) -> Trace:
             )
         whole = tuple(line.hash_ids[: line.input_length // block_tokens])
         at = line.timestamp / 1e3
+        if len(requests) == most_requests:
+            raise TraceError(f"{path}: there are more than {most_requests} requests in it")
         requests.append(TraceRequest(at, line.input_length, max(1, line.output_length), whole, line.session))
     if not requests:
         raise TraceError(f"{path}: there is no request in it")

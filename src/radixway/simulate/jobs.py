@@ -1,0 +1,177 @@
+"""Simulations as jobs: each in a process of its own, one after another, with an end in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import msgspec
+
+from radixway.config import SimulationsSection
+from radixway.simulate.task import Said, Task
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+TRACE = "trace"
+"""The file's name in a job's folder, and so in messages about it."""
+
+_LONGEST_LINE = 8 * 2**20
+_said = msgspec.json.Decoder(Said).decode
+
+
+class Full(Exception):
+    """So many simulations wait already that there is no place for another."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A simulation: asked for, under way, or over."""
+
+    id: str
+    name: str
+    """What whoever asked for it calls it."""
+    task: Task
+    folder: TemporaryDirectory[str]
+    """Holds the trace, until it is over."""
+    asked_at: float = field(default_factory=time.time)
+    """Seconds since the epoch."""
+    state: State = "waiting"
+    total: int | None = None
+    """Requests to be sent, of all policies together; None until the trace is read."""
+    sent: int = 0
+    took_s: float | None = None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    work: asyncio.Task[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will become of it."""
+        return self.state in ("done", "failed", "cancelled")
+
+
+class Jobs:
+    """The simulations of a gateway. They belong to its event loop; use them inside of `running()`."""
+
+    def __init__(self, section: SimulationsSection) -> None:
+        self._section = section
+        self._jobs: dict[str, Job] = {}
+        """By id, the oldest first."""
+        self._turn = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(tuple(self._jobs.values()))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """At the end no process of theirs is left."""
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(self.cancel(job) for job in self))
+
+    def check_room(self) -> None:
+        """Raises Full."""
+        waiting = sum(not job.over for job in self)
+        if waiting > self._section.waiting:
+            raise Full(f"{waiting} simulations wait or run: cancel one, or come back later")
+
+    def prepare(self, name: str, task: Task) -> Job:
+        """A job whose trace is to be written to `trace_of` it, and which then is to be begun or discarded."""
+        return Job(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
+
+    def begin(self, job: Job) -> None:
+        """Its trace is there: simulate it when its turn comes. Raises Full, and discards it."""
+        try:
+            self.check_room()
+        except Full:
+            job.folder.cleanup()
+            raise
+        self._jobs[job.id] = job
+        job.work = asyncio.get_running_loop().create_task(self._carry_out(job))
+
+    def find(self, job_id: str) -> Job | None:
+        """The job, if it is still remembered."""
+        return self._jobs.get(job_id)
+
+    async def cancel(self, job: Job) -> None:
+        """End it now, if it is not over."""
+        if job.work is not None and not job.over:
+            job.work.cancel()
+            await asyncio.wait({job.work})
+
+    def forget(self, job: Job) -> None:
+        """One that is over is not remembered any more."""
+        if job.over:
+            self._jobs.pop(job.id, None)
+
+    async def _carry_out(self, job: Job) -> None:
+        began = time.monotonic()
+        try:
+            async with self._turn:
+                job.state, began = "running", time.monotonic()
+                async with asyncio.timeout(self._section.time_s):
+                    await self._simulate(job)
+        except TimeoutError:
+            job.state = "failed"
+            job.error = f"this took longer than the {self._section.time_s:g} s that simulations may take"
+        except asyncio.CancelledError:
+            job.state = "cancelled"
+        finally:
+            job.took_s = time.monotonic() - began
+            job.folder.cleanup()
+            self._make_room()
+
+    async def _simulate(self, job: Job) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "radixway.simulate.child",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=job.folder.name,
+            limit=_LONGEST_LINE,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(job.task) + b"\n")
+            async for line in process.stdout:
+                with suppress(msgspec.DecodeError):  # half a line of one that was killed
+                    self._hear(job, _said(line))
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if not job.over:
+            job.state = "failed"
+            job.error = f"the process that simulated ended with {code} before it was done"
+
+    def _hear(self, job: Job, said: Said) -> None:
+        if said.total is not None:
+            job.total = said.total
+        if said.done is not None:
+            job.sent = said.done
+        if said.error is not None:
+            job.state, job.error = "failed", said.error
+        if said.result is not None:
+            job.state, job.result, job.sent = "done", said.result, job.total or 0
+
+    def _make_room(self) -> None:
+        over = [job for job in self if job.over]
+        for job in over[: max(0, len(over) - self._section.kept)]:
+            del self._jobs[job.id]
+
+
+def trace_of(job: Job) -> Path:
+    """Where its trace belongs."""
+    return Path(job.folder.name) / TRACE
