@@ -146,9 +146,8 @@ async def test_the_latest_requests_are_simulated_again():
         for number in range(5):
             words = "all begin alike, and are long enough to fill several blocks " * 20 + str(number)
             await gateway.chat(messages=[{"role": "user", "content": words}])
-        done = await ended(
-            gateway, (await ask(gateway, sample="recent", policies="expected_time", speedup=1e-4))[1]
-        )
+        slowly = {"sample": "recent", "policies": "expected_time", "speedup": 1e-4}
+        done = await ended(gateway, (await ask(gateway, **slowly))[1])
         assert done.result["trace"]["requests"] == 5
         assert done.result["policies"]["expected_time"]["figures"]["hit_rate"] > 0.5
 

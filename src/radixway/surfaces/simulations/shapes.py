@@ -26,7 +26,7 @@ class Simulation(BaseModel):
     took_s: float | None
     error: str | None
     result: dict[str, Any] | None
-    """`trace` and, by policy, `figures` (docs/routing.md) and `curves`. Null in lists, and until it is done."""
+    """`trace` and, by policy, `figures` (docs/routing.md) and `curves`; null in lists, and until it ends."""
 
 
 class Simulations(BaseModel):
