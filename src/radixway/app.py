@@ -250,7 +250,8 @@ class Gateway:
         erasure = self._erasure(road)
         self._open_reports(reading, road, erasure, screening)
         self._open_routes(reading, road, registrations)
-        self.seeing = Seeing(config, self.journals, reading, self._gate)
+        tries = None if self.recorder is None else self.recorder.tries
+        self.seeing = Seeing(config, self.registry, self.journals, tries, reading, road, self._gate)
         self._serve(*self.seeing.routes)
         classification = LazyRoom(config, states, reading.encoders, reading.semantic, reading.guards)
         self._serve(

@@ -9,14 +9,16 @@ A request's pages, over its life (`s` and `c` are `request.shared` and `request.
 Finishing, aborting and preempting are the same: publish the full pages, unpin, give the rest back.
 """
 
+import secrets
 from array import array
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 from radixway.engine.pool import PagePool
 from radixway.engine.request import Request
-from radixway.radix import Match, Node, Order, RadixTree, lru
+from radixway.radix import Match, Node, Order, RadixTree, lru, outline, root_of
 
 if TYPE_CHECKING:
     from radixway.engine.tiers import Load, Tiers
@@ -39,6 +41,26 @@ class Pages:
     def join(self, more: "Pages") -> "Pages":
         """These pages and then `more`."""
         return Pages(self.ids + more.ids)
+
+
+@dataclass(slots=True, frozen=True)
+class CachedPrefix:
+    """An edge of the tree as others may see it: how long and how hot, not what it says."""
+
+    parent: int | None
+    """Which of those told before it goes on from; None: it begins a sequence."""
+    begin: int
+    """Tokens before it."""
+    tokens: int
+    hits: int
+    """Requests that used it, or more of the sequence."""
+    in_use: bool
+    """By a request that runs now."""
+    space: str
+    """Prefixes of different spaces (adapter, salt) are never shared. A name made up for this answer."""
+    hidden: int
+    """How many go on from it and are not told."""
+    hidden_tokens: int
 
 
 class CacheObserver(Protocol):
@@ -221,6 +243,26 @@ class PrefixCache:
         self.pool.give_back(request.pages[request.shared // self.page_size :])
         request.pages = array("i")
         request.computed = request.shared = 0
+
+    def outline(self, most: int, most_levels: int) -> "list[CachedPrefix]":
+        """What is cached, in the `most` prefixes that were used most; each after the one it goes on from."""
+        shown = outline(self._tree, most, most_levels)
+        salt = secrets.token_bytes(16)
+        return [
+            CachedPrefix(
+                parent=each.parent,
+                begin=each.node.start * self.page_size,
+                tokens=each.node.size * self.page_size,
+                hits=each.node.hits,
+                in_use=each.node.pins > 0,
+                space=blake2b(
+                    str(root_of(each.node).namespace).encode(), digest_size=4, key=salt
+                ).hexdigest(),
+                hidden=each.hidden,
+                hidden_tokens=each.hidden_strides * self.page_size,
+            )
+            for each in shown
+        ]
 
     def clear(self) -> None:
         """Forget everything, in every tier. No request may be running."""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.build import build_core
+from radixway.engine.cache import CachedPrefix
 from radixway.engine.core import TextFactory
 from radixway.engine.disaggregation import Departures, Room
 from radixway.engine.disaggregation.identity import weights_digest
@@ -132,6 +133,10 @@ class Engine:
     def flush_cache(self) -> bool:
         """Drop every cached prefix. False (and nothing dropped) while requests are using some of it."""
         return self._ask(self._core.flush_cache)
+
+    def cached_prefixes(self, most: int, most_levels: int) -> list[CachedPrefix]:
+        """The `most` prefixes in the cache that were used most."""
+        return self._ask(partial(self._core.scheduler.cache.outline, most, most_levels))
 
     def pause(self, mode: PauseMode) -> None:
         """Compute nothing until `resume`; requests that come meanwhile wait. See `PauseMode`."""

@@ -5,6 +5,7 @@ Generic over the key (text or packed token ids) and over the payload an edge car
 
 from radixway.radix.eviction import Order, lfu, lru, priority, slru
 from radixway.radix.node import Insert, Match, Node, Payload, Root
+from radixway.radix.outline import Shown, outline, root_of
 from radixway.radix.tree import RadixTree, common_prefix
 
 __all__ = [
@@ -15,9 +16,12 @@ __all__ = [
     "Payload",
     "RadixTree",
     "Root",
+    "Shown",
     "common_prefix",
     "lfu",
     "lru",
+    "outline",
     "priority",
+    "root_of",
     "slru",
 ]

@@ -185,6 +185,10 @@ class RadixTree(Generic[K, P]):
             for child in root.children.values():
                 yield from _depth_first(child)
 
+    def roots(self) -> Iterator[Root[K, P]]:
+        """Where the sequences of each namespace begin. The tree must not change meanwhile."""
+        yield from self._roots.values()
+
     def __str__(self) -> str:
         """The whole tree drawn, an only child right below its parent, so that a long chain stays narrow."""
         lines = [f"{len(self)} nodes, {self.size} strides, {self.locked_size} locked"]

@@ -233,6 +233,13 @@ class BlockIndex:
         third = _ends([*layers, *([host] if host else []), disk], blocks) if disk else second
         return Found(first, second, third)
 
+    def holders(self, block: int) -> dict[int, Tier | None]:
+        """Who holds a block, and in the fastest of which tiers; None where that is assumed or predicted."""
+        found: dict[int, Tier | None] = dict.fromkeys(_slots(self._guessed.get(block, 0)))
+        for tier in reversed(Tier):
+            found |= dict.fromkeys(_slots(self._tiers[tier].get(block, 0)), tier)
+        return found
+
     def held(self, slot: int, tier: Tier = Tier.DEVICE) -> set[int]:
         """All blocks that the worker is known to hold in a tier, by its events. Reads the whole index."""
         bit = 1 << slot
@@ -328,3 +335,10 @@ def _by_slot(ends: Ends, among: int) -> dict[int, int]:
             depths[slot] = depth
             mask ^= 1 << slot
     return depths
+
+
+def _slots(mask: int) -> Iterator[int]:
+    while mask:
+        slot = mask.bit_length() - 1
+        yield slot
+        mask ^= 1 << slot

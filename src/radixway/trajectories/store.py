@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from radixway.radix import Match, RadixTree, Root
+from radixway.radix import Match, RadixTree, Root, Shown, outline
 from radixway.trajectories.alignment import Decoder
 from radixway.trajectories.given import Given, PackedIds
 from radixway.trajectories.laying import Stretch, stretch
@@ -103,6 +103,10 @@ class TrajectoryStore:
     def held(self) -> int:
         """Tokens, and chunks of text, on paths that are held now."""
         return self._tree.locked_size
+
+    def outline(self, most: int, most_levels: int) -> list[Shown[bytes, Run]]:
+        """What is recorded, in the `most` stretches that were used last; each after the one above it."""
+        return outline(self._tree, most, most_levels, lambda node: node.payload.clock)
 
     def find(
         self, text: str, session: Hashable = None, *, namespace: Hashable = None, whole: bool = False

@@ -9,6 +9,7 @@ from radixway.config import TrajectoriesSection
 from radixway.pipeline import TokenizerOf
 from radixway.trajectories.memory import Memory
 from radixway.trajectories.owners import Owners
+from radixway.trajectories.store import TrajectoryStore
 from radixway.trajectories.trie import StringRadixTrie
 
 _MOST_MODELS = 64
@@ -45,6 +46,10 @@ class Tries:
             older = [other for other in self._tries if other != name]
             del self._tries[next((other for other in older if not self._tries[other].store.tokens), older[0])]
         return trie
+
+    def named(self) -> dict[str, TrajectoryStore]:
+        """The stores by their models' names."""
+        return {name: trie.store for name, trie in self._tries.items()}
 
     def get_stats(self) -> dict[str, Any]:
         """All tries' figures, added up."""

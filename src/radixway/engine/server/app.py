@@ -51,6 +51,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/model_info": {"GET": status.model_info},
     "/server_info": {"GET": status.server_info},
     "/get_server_info": {"GET": status.server_info},
+    "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": status.abort_request},
     "/pause_generation": {"POST": control.pause_generation},

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from radixway.engine.request import SamplingParams
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.metrics import kv_usage
 from radixway.engine.server.service import Job, Service
-from radixway.web import BadBody, HttpError, read_json
+from radixway.web import BadBody, HttpError, read_fields, read_json
 
 _encode = msgspec.json.Encoder().encode
 
@@ -137,6 +137,19 @@ async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
     """Prometheus text."""
     content_type = b"text/plain; version=0.0.4; charset=utf-8"
     await exchange.send_whole(service.metrics.render(), content_type=content_type)
+
+
+class _PrefixesAsked(msgspec.Struct, forbid_unknown_fields=True):
+    most: Annotated[int, msgspec.Meta(ge=1, le=2000)] = 200
+    levels: Annotated[int, msgspec.Meta(ge=1, le=64)] = 16
+
+
+async def cached_prefixes(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """What the radix cache holds, in its hottest prefixes: lengths and uses, no tokens."""
+    asked = read_fields(exchange.query, _PrefixesAsked)
+    prefixes = await asyncio.to_thread(service.engine.cached_prefixes, asked.most, asked.levels)
+    stats = service.engine.stats()
+    await exchange.send_json(_encode({"tokens": stats.kv_total, "prefixes": prefixes}))
 
 
 async def flush_cache(service: Service, exchange: Exchange, raw: bytes) -> None:

@@ -1,0 +1,63 @@
+"""`GET /prefixes`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from msgspec import Meta
+
+from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.prefixes.shapes import Prefixes, Source
+from radixway.surfaces.prefixes.sources import Sources
+from radixway.web import read_fields
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    """The query."""
+
+    source: Source = "requests"
+    most: Annotated[int, Meta(ge=1, le=1000)] = 200
+    levels: Annotated[int, Meta(ge=1, le=32)] = 8
+    latest: Annotated[int, Meta(ge=1, le=10_000)] = 2000
+
+
+_PARAMETERS: list[dict[str, Any]] = [
+    {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
+    for name, schema, text in (
+        (
+            "source",
+            {"type": "string", "enum": ["requests", "caches", "trajectories"], "default": "requests"},
+            "what the latest requests had in common, what engines cache, or what is recorded",
+        ),
+        (
+            "most",
+            {"type": "integer", "minimum": 1, "maximum": 1000, "default": 200},
+            "nodes, the hottest ones",
+        ),
+        ("levels", {"type": "integer", "minimum": 1, "maximum": 32, "default": 8}, "of the tree"),
+        (
+            "latest",
+            {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 2000},
+            "requests that are looked at, where they are the source",
+        ),
+    )
+]
+
+
+def prefix_routes(sources: Sources, access: AdminAccess) -> APIRouter:
+    """For administrators."""
+    router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
+
+    @router.get("/prefixes", openapi_extra={"parameters": _PARAMETERS})
+    async def prefixes(request: Request) -> Prefixes:
+        """A tree of what is shared, in its hottest nodes: lengths, who asks for them, who holds them."""
+        asked = read_fields(dict(request.query_params), _Asked)
+        if asked.source == "caches":
+            return await sources.of_caches(asked.most, asked.levels)
+        if asked.source == "trajectories":
+            return sources.of_trajectories(asked.most, asked.levels)
+        return await sources.of_requests(asked.most, asked.levels, asked.latest)
+
+    return router

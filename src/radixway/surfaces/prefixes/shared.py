@@ -1,0 +1,135 @@
+"""A tree of what requests have in common, made of the names of their prompts' blocks.
+
+Sorted, requests that begin alike stand next to each other, so that a node of the tree is a stretch of the
+list, and what it shares ends where its first and its last request part::
+
+    depth      0    4        9
+    [lo, hi)   ████████████              one node: from 4 to 9, for the requests in [lo, hi)
+               ████████████████████
+               ████████████   ▒▒▒
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, nlargest
+from itertools import groupby
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One request, as far as it matters here."""
+
+    model: str
+    blocks: tuple[int, ...]
+    block_tokens: int
+    tenant: str
+    worker: str
+    at: float
+    """Seconds since the epoch."""
+    cached_tokens: int
+    """Of its prompt, by its worker's word."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A node: what the requests `[lo, hi)` have in common behind the node above."""
+
+    parent: int | None
+    level: int
+    model: str
+    start: int
+    """Blocks before it."""
+    end: int
+    lo: int
+    hi: int
+    block: int | None = None
+    """The name of its last block; None for a model's own node, which has none."""
+    hidden: int = 0
+    """Nodes right below it that are not shown, their requests, and the tokens on their edges."""
+    hidden_requests: int = 0
+    hidden_tokens: int = 0
+    tokens: int = 0
+    tenants: Counter[str] = field(default_factory=Counter)
+    workers: Counter[str] = field(default_factory=Counter)
+    last_used: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        return self.hi - self.lo
+
+
+def fold(chains: Sequence[Chain], most: int, most_levels: int) -> list[Stretch]:
+    """The `most` nodes with most requests, of equals the longest; each after its parent, models first."""
+    ordered = sorted(chains, key=lambda chain: (chain.model, chain.block_tokens, chain.blocks))
+    shown: list[Stretch] = []
+    heap: list[tuple[int, int, int, Stretch]] = []
+    pushed = 0
+    for lo, hi in _groups((chain.model, chain.block_tokens) for chain in ordered):
+        pushed += 1
+        model = Stretch(None, 0, ordered[lo].model, 0, 0, lo, hi)
+        heappush(heap, (lo - hi, 0, pushed, model))
+    while heap and len(shown) < most:
+        node = heappop(heap)[-1]
+        number = len(shown)
+        shown.append(node)
+        _count(node, ordered)
+        if node.parent is not None:
+            above = shown[node.parent]
+            above.hidden -= 1
+            above.hidden_requests -= node.requests
+            above.hidden_tokens -= node.tokens
+        below = _below(node, number, ordered)
+        node.hidden = len(below)
+        node.hidden_requests = sum(each.requests for each in below)
+        node.hidden_tokens = sum(each.tokens for each in below)
+        if node.level + 1 < most_levels:
+            for each in nlargest(most, below, key=lambda each: (each.requests, each.tokens)):
+                pushed += 1
+                heappush(heap, (-each.requests, -each.tokens, pushed, each))
+    return shown
+
+
+def _below(node: Stretch, number: int, ordered: Sequence[Chain]) -> list[Stretch]:
+    depth, lo = node.end, node.lo
+    while lo < node.hi and len(ordered[lo].blocks) == depth:  # those that end here stand first
+        lo += 1
+    found = []
+    for begin, end in _groups(chain.blocks[depth] for chain in ordered[lo : node.hi]):
+        first, last = ordered[lo + begin].blocks, ordered[lo + end - 1].blocks
+        common = _common(first, last, depth)
+        child = Stretch(number, node.level + 1, node.model, depth, common, lo + begin, lo + end)
+        child.block = first[common - 1]
+        child.tokens = (common - depth) * ordered[node.lo].block_tokens
+        found.append(child)
+    return found
+
+
+def _groups(keys: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+    """Where runs of equal keys begin and end."""
+    lo = 0
+    for _, run in groupby(keys):
+        hi = lo + sum(1 for _ in run)
+        yield lo, hi
+        lo = hi
+
+
+def _common(one: tuple[int, ...], other: tuple[int, ...], known: int) -> int:
+    """How many blocks two prompts have in common, by bisection on slices; `known` of them are."""
+    low, high = known, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _count(node: Stretch, ordered: Sequence[Chain]) -> None:
+    through = ordered[node.lo : node.hi]
+    node.tenants.update(chain.tenant for chain in through)
+    node.workers.update(chain.worker for chain in through)
+    node.last_used = max(chain.at for chain in through)

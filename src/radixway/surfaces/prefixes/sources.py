@@ -1,0 +1,249 @@
+"""Where trees of prefixes come from: journals and the block index, engines' caches, what is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from radixway.pipeline import Used, WorkerFailed
+from radixway.routing import Choice, PairChoice, Registry, Selector, Worker
+from radixway.surfaces.ending import End
+from radixway.surfaces.prefixes.shapes import Holder, Kind, Prefix, Prefixes, Sharer
+from radixway.surfaces.prefixes.shared import Chain, Stretch, fold
+from radixway.telemetry import Journal, JournalBook
+from radixway.trajectories import Tries
+from radixway.transports import HttpTransport
+
+_MOST_NAMES = 10
+_MOST_TEXT = 160
+"""Characters of a text that is shown."""
+_ASK_S = 3.0
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class _Cached(msgspec.Struct):
+    parent: _Count | None
+    begin: _Count
+    tokens: _Count
+    hits: _Count
+    in_use: bool
+    hidden: _Count
+    hidden_tokens: _Count
+
+
+class _Cache(msgspec.Struct):
+    prefixes: Annotated[list[_Cached], Meta(max_length=2000)]
+
+
+_read_cache = msgspec.json.Decoder(_Cache).decode
+
+
+class Sources:
+    """The trees of one gateway. Belongs to its event loop; what takes long is done in a thread."""
+
+    def __init__(
+        self,
+        book: JournalBook,
+        registry: Registry,
+        selector: Selector,
+        transport: HttpTransport,
+        tries: Tries | None,
+        *,
+        shows_text: bool,
+    ) -> None:
+        self._book = book
+        self._registry = registry
+        self._selector = selector
+        self._transport = transport
+        self._tries = tries
+        self._shows_text = shows_text
+
+    async def of_requests(self, most: int, levels: int, latest: int) -> Prefixes:
+        """What the `latest` requests had in common."""
+        chains = _chains(self._book.before(None, latest))
+        nodes = await asyncio.to_thread(fold, chains, most, levels)
+        slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
+        return Prefixes(
+            source="requests",
+            prefixes=[self._told(number, node, slots) for number, node in enumerate(nodes)],
+            requests=len(chains),
+            prompt_tokens=sum(len(chain.blocks) * chain.block_tokens for chain in chains),
+            silent=[],
+            shows_text=self._shows_text,
+        )
+
+    async def of_caches(self, most: int, levels: int) -> Prefixes:
+        """What engines have in their radix caches, by their own word."""
+        workers = sorted(self._registry, key=lambda worker: worker.name)
+        share = max(1, most // max(1, len(workers)))
+        told = await asyncio.gather(*(self._ask(worker, share, levels) for worker in workers))
+        prefixes: list[Prefix] = []
+        for worker, cached in zip(workers, told, strict=True):
+            if cached is not None and len(prefixes) < most:
+                _add_cache(prefixes, worker.name, cached[: most - len(prefixes)])
+        silent = [worker.name for worker, cached in zip(workers, told, strict=True) if cached is None]
+        return Prefixes(
+            source="caches",
+            prefixes=prefixes,
+            requests=None,
+            prompt_tokens=None,
+            silent=silent,
+            shows_text=self._shows_text,
+        )
+
+    def of_trajectories(self, most: int, levels: int) -> Prefixes:
+        """What is recorded; the latest used are the hottest."""
+        tries = {} if self._tries is None else self._tries.named()
+        prefixes: list[Prefix] = []
+        for name, trie in tries.items():
+            top = len(prefixes)
+            if top >= most:
+                break
+            shown = trie.outline(most - top - 1, levels)
+            heat = max((each.node.payload.clock for each in shown), default=0)
+            prefixes.append(_prefix(top, None, "model", name, heat=heat))
+            for number, each in enumerate(shown, top + 1):
+                run = each.node.payload
+                text = run.text.decode(errors="replace")[:_MOST_TEXT] if self._shows_text else None
+                prefixes.append(
+                    _prefix(
+                        number,
+                        top if each.parent is None else top + 1 + each.parent,
+                        "prefix",
+                        "",
+                        begin=each.node.start,
+                        tokens=each.node.size,
+                        heat=run.clock,
+                        in_use=each.node.pins > 0,
+                        hidden=each.hidden,
+                        hidden_tokens=each.hidden_strides,
+                        text=text,
+                    )
+                )
+        return Prefixes(
+            source="trajectories",
+            prefixes=prefixes,
+            requests=None,
+            prompt_tokens=None,
+            silent=[],
+            shows_text=self._shows_text,
+        )
+
+    def _told(self, number: int, node: Stretch, slots: dict[int, str]) -> Prefix:
+        holders = {} if node.block is None else self._selector.index.holders(node.block)
+        held_by = [
+            Holder(name=slots[slot], tier="assumed" if tier is None else _TIERS[tier])
+            for slot, tier in sorted(holders.items())
+            if slot in slots
+        ]
+        return _prefix(
+            number,
+            node.parent,
+            "model" if node.block is None else "prefix",
+            node.model if node.block is None else f"{node.block & (2**64 - 1):016x}",
+            begin=node.start * (node.tokens // max(1, node.end - node.start)),
+            tokens=node.tokens,
+            heat=node.requests,
+            last_used=node.last_used,
+            tenants=_sharers(node.tenants),
+            workers=_sharers(node.workers),
+            held_by=held_by[:_MOST_NAMES],
+            hidden=node.hidden,
+            hidden_tokens=node.hidden_tokens,
+        )
+
+    async def _ask(self, worker: Worker, most: int, levels: int) -> list[_Cached] | None:
+        """What a worker says that it caches; None where it says nothing."""
+        path = f"/cached_prefixes?most={most}&levels={levels}"
+        try:
+            status, _, raw = await self._transport.call(worker, "GET", path, b"", timeout_s=_ASK_S)
+            if status != 200:
+                return None
+            cached = _read_cache(raw).prefixes
+        except (WorkerFailed, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if any(each.parent is not None and each.parent >= at for at, each in enumerate(cached)):
+            return None
+        return cached
+
+
+_TIERS: tuple[Any, ...] = ("device", "host", "disk")
+
+
+def _chains(journals: Iterable[Journal]) -> list[Chain]:
+    """Those whose prompts routing has read."""
+    chains = []
+    for journal in journals:
+        choice: Choice | None = None
+        model, cached = None, 0
+        for _, _, said in journal.entries:
+            if isinstance(said, Choice):
+                choice = said
+            elif isinstance(said, PairChoice):
+                choice = said.answers
+            elif isinstance(said, Used):
+                cached += said.cached_tokens
+            elif isinstance(said, End):
+                model = said.model
+        if choice is not None and choice.request.blocks:
+            asked = choice.request
+            chains.append(
+                Chain(
+                    model or asked.model or "",
+                    tuple(asked.blocks),
+                    asked.block_tokens,
+                    journal.tenant or "",
+                    choice.worker.name,
+                    journal.began_at,
+                    cached,
+                )
+            )
+    return chains
+
+
+def _add_cache(prefixes: list[Prefix], worker: str, cached: list[_Cached]) -> None:
+    top = len(prefixes)
+    heat = sum(each.hits for each in cached if each.parent is None)
+    prefixes.append(_prefix(top, None, "worker", worker, heat=heat))
+    for number, each in enumerate(cached, top + 1):
+        prefixes.append(
+            _prefix(
+                number,
+                top if each.parent is None else top + 1 + each.parent,
+                "prefix",
+                "",
+                begin=each.begin,
+                tokens=each.tokens,
+                heat=each.hits,
+                in_use=each.in_use,
+                held_by=[Holder(name=worker, tier="device")],
+                hidden=each.hidden,
+                hidden_tokens=each.hidden_tokens,
+            )
+        )
+
+
+def _prefix(number: int, parent: int | None, kind: Kind, name: str, **known: Any) -> Prefix:
+    unknown: dict[str, Any] = {
+        "begin": 0,
+        "tokens": 0,
+        "last_used": None,
+        "in_use": None,
+        "tenants": [],
+        "workers": [],
+        "held_by": [],
+        "hidden": 0,
+        "hidden_tokens": 0,
+        "text": None,
+    }
+    return Prefix(id=number, parent=parent, kind=kind, name=name, **(unknown | known))
+
+
+def _sharers(counted: Counter[str]) -> list[Sharer]:
+    return [Sharer(name=name, requests=many) for name, many in counted.most_common(_MOST_NAMES)]
