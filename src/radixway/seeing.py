@@ -41,7 +41,8 @@ class Seeing:
         prices = Prices(config.tenants.pricing, reading.pricing_of)
         self.jobs = Jobs(config.simulations)
 
-        sources = Sources(journals, registry, road.selector, road.transport, tries, shows_text=False)
+        shown = config.console.show_prompts
+        sources = Sources(journals, registry, road.selector, road.transport, tries, shows_text=shown)
 
         async def recent() -> bytes:
             return await asyncio.to_thread(recent_trace, journals.before(None, _MOST_RECENT))

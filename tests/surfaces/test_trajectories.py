@@ -53,6 +53,28 @@ async def test_two_turns_come_back_as_the_engine_made_them(engine):
     assert told["tokens"][start : start + len(one["output_ids"])] == one["output_ids"]
 
 
+@pytest.mark.parametrize("shown", [False, True])
+async def test_recorded_prefixes_are_drawn_and_read_only_where_that_is_allowed(engine, shown):
+    sections = {"trajectories": {"enabled": True}, "console": {"show_prompts": shown}}
+    begins = "<|im_start|>user\nWhat is shared?"
+    async with running_gateway(engine, **sections) as gateway:
+        for ending in (" This", " And that"):
+            await generate(gateway, f"{begins}{ending}<|im_end|>\n<|im_start|>assistant\n")
+        told = (await gateway.get("/prefixes?source=trajectories"))[1]
+    model, first, *_ = told["prefixes"]
+    assert (model["kind"], first["parent"], first["begin"]) == ("model", 0, 0)
+    parents = [each["parent"] for each in told["prefixes"]]
+    parted = [at for at in set(parents) if at is not None and parents.count(at) == 2]
+    assert len(parted) == 1, "what both have in common is there once"
+    if not shown:
+        assert {each["text"] for each in told["prefixes"]} == {None} and "shared?" not in json.dumps(told)
+        return
+    path, at = "", parted[0]
+    while at != 0:
+        path, at = told["prefixes"][at]["text"] + path, parents[at]
+    assert path == begins
+
+
 async def test_a_stream_passes_as_it_is_and_is_recorded(engine):
     text = "<|im_start|>user\nTell me of prefixes.<|im_end|>\n<|im_start|>assistant\n"
     body = {"text": text, "sampling_params": SAMPLING, "stream": True}

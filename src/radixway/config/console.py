@@ -22,3 +22,5 @@ class ConsoleSection(Section):
     """How long one who signed in and then does nothing stays signed in."""
     attempts_per_minute: int = Field(default=10, ge=1)
     """Wrong keys that are looked at in a minute: from one address; ten times as many from all."""
+    show_prompts: bool = False
+    """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""

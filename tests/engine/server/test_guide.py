@@ -46,6 +46,25 @@ async def test_salts_do_not_share_prefixes(guide: Served) -> None:
     assert cached[1] > 0 and [cached[0], *cached[2:]] == [0, 0, 0]
 
 
+async def test_what_is_cached_is_told_by_length_and_use(guide: Served) -> None:
+    shared = "a shared beginning of several questions " * 20
+    for ending in ("one", "two", "two"):
+        await guide.post("/v1/completions", {"prompt": shared + ending * 30, "max_tokens": 1})
+    salted = {"prompt": shared, "max_tokens": 1, "cache_salt": "pepper"}
+    await guide.post("/v1/completions", salted)
+    told = (await guide.http.get("/cached_prefixes")).json()["prefixes"]
+    first = told[0]
+    assert (first["parent"], first["begin"], first["hits"], first["in_use"]) == (None, 0, 2, False)
+    assert first["tokens"] > 50 and first["hidden"] == 0
+    below = [each for each in told if each["parent"] == 0]
+    assert len(below) == 2 and {each["begin"] for each in below} == {first["tokens"]}
+    assert len({each["space"] for each in told}) == 2 and "pepper" not in json.dumps(told)
+    few = (await guide.http.get("/cached_prefixes?most=1")).json()["prefixes"]
+    assert len(few) == 1 and few[0]["hidden"] == 2
+    refused = await guide.http.get("/cached_prefixes?most=0")
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "most"
+
+
 async def test_many_at_once_give_what_each_alone_gives(guide: Served) -> None:
     async def answer(index: int) -> str:
         messages: Any = [{"role": "user", "content": f"Question {index}: " + "what? " * index}]
