@@ -91,7 +91,7 @@ from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
 from radixway.telemetry.tracing import build_tracing
-from radixway.tenants import build_tenants
+from radixway.tenants import Prices, build_tenants
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
@@ -137,11 +137,8 @@ class Gateway:
             self._middlewares.insert(0, self.recorder)
         self.tenants = build_tenants(config.tenants, self.metrics, config.scale.limits)
         """While anything is configured of them."""
-        self.audit = build_audit(
-            config.guard.audit,
-            self.metrics,
-            guard_is_on=is_guarded(config) or "audit" in config.guard.model_fields_set,
-        )
+        guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
+        self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
         """While the guard is on: what it did."""
         self._gate = Gate(config.gateway, self.tenants)
         self._via = Via()
@@ -174,12 +171,6 @@ class Gateway:
         publish_loads(self.metrics, self.registry)
         publish_kv_events(self.metrics, self.registry, self.kv_event_counts)
         self._answer_metrics = AnswerMetrics(self.metrics)
-        self.metrics.gauges(
-            "radixway_chat_sharing",
-            "Whether what chats hear other processes by works: 1, or 0",
-            "over",
-            lambda: [] if self.chats is None else self.chats.sharing(),
-        )
         self.router = Router(config, self.registry, self.membership, self._rest)
         """What middlewares of Starlette's kind see of the gateway."""
         if self.recorder is not None:
@@ -278,6 +269,7 @@ class Gateway:
         await self.sessions.open()
         try:
             async with (
+                self.metrics.running(),
                 self.tracing.running() if self.tracing is not None else nullcontext(),
                 self.audit.running() if self.audit is not None else nullcontext(),
                 sync.running() if sync is not None else nullcontext(),
@@ -308,7 +300,10 @@ class Gateway:
         own = [*self._middlewares]
         if self.recorder is not None:
             own.insert(own.index(self.recorder) + 1, resume)
-        pipeline = Pipeline([*audited, *limits[:1], *reading.middlewares(), *limits[1:], *own], road.end)
+        self.metrics.attempts.price_of = Prices(config.tenants.pricing, reading.pricing_of).of
+        steps = self.metrics.steps
+        around = [*audited, *limits[:1], *reading.middlewares(), *limits[1:], *own]
+        pipeline = Pipeline(around, road.end, steps)
         common: dict[str, Any] = {
             "metrics": self.metrics,
             "book": self.journals,
@@ -323,15 +318,15 @@ class Gateway:
             self._hot[path] = Exchange(surface(), pipeline, **common)
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
-        to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], road.end)
+        to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], road.end, steps)
         doors: list[Middleware] = [] if tenants is None else [tenants.door()]
-        around = [*audited, *doors, *reading.agents_middlewares()]
+        outside = [*audited, *doors, *reading.agents_middlewares()]
         headers = config.routing.session.headers
         session_header = (headers[0] if headers else "x-session-id").encode("ascii")
 
         def agents(wire: Wire) -> AgentExchange:
             to_agents = AgentRoad(wire, self.sessions, to_workers, session_header, reading.guard_of_parts)
-            return AgentExchange(wire, Pipeline(around, to_agents), **common)
+            return AgentExchange(wire, Pipeline(outside, to_agents, steps), **common)
 
         self._agents = AgentCalls(agents)
         return pipeline

@@ -56,6 +56,8 @@ class AnswerMetrics:
         )
         self.active_workers: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Workers that are connected to fetch jobs, by model."""
+        self.sharing: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """Whether what this process hears the others by works: 1 or 0, by its name."""
         self.look: Callable[[], Awaitable[None]] | None = None
         """Awaited before each scrape: notes `depths`."""
         self.depths: dict[str, int] = {}
@@ -69,6 +71,13 @@ class AnswerMetrics:
             lambda: self.histories.items(),
         )
         metrics.before.append(self._look)
+        metrics.gauges(
+            "radixway_chat_sharing",
+            "Whether what chats hear other processes by works: 1, or 0",
+            "over",
+            lambda: self.sharing(),
+            "min",
+        )
         metrics.gauges(
             "inference_active_workers",
             "Workers that are connected to fetch chats' jobs",

@@ -37,7 +37,7 @@ from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
 from radixway.pipeline.tenancy import Tenancy, model_pattern
 from radixway.pipeline.timing import traced
-from radixway.pipeline.usage import Metered, Used, used_of
+from radixway.pipeline.usage import Metered, Used, count_texts, used_of
 
 __all__ = [
     "ANY_MODEL",
@@ -84,6 +84,7 @@ __all__ = [
     "WeightsTooOld",
     "WorkerFailed",
     "WorkerNotFound",
+    "count_texts",
     "find_class",
     "load_middlewares",
     "model_pattern",

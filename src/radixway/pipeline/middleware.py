@@ -11,8 +11,9 @@ from radixway.config import Config, ConfigError
 from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
+from radixway.pipeline.timed import TimedEnd, TimedStep
 from radixway.pipeline.timing import traced
-from radixway.telemetry import Metrics
+from radixway.telemetry import Metrics, Steps
 
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
@@ -46,7 +47,9 @@ class Services:
 class Pipeline:
     """Middlewares, outermost first, around `dispatch`."""
 
-    def __init__(self, middlewares: Sequence[Middleware], dispatch: Next) -> None:
+    def __init__(self, middlewares: Sequence[Middleware], dispatch: Next, steps: Steps | None = None) -> None:
+        """`steps`: where it is counted how long each middleware takes, if anywhere."""
+        self._steps = steps
         self._middlewares = tuple(middlewares)
         self._dispatch = dispatch
         self._roads: dict[str, Next] = {}
@@ -54,27 +57,21 @@ class Pipeline:
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
         """Send the request down the road of its surface."""
-        if request.journal.is_traced:
-            road = self._traced_roads.get(request.surface) or self._lay_traced(request.surface)
-            return road(request)
-        road = self._roads.get(request.surface) or self._lay(request.surface)
-        return road(request)
+        surface, is_traced = request.surface, request.journal.is_traced
+        roads = self._traced_roads if is_traced else self._roads
+        return (roads.get(surface) or self._lay(surface, is_traced=is_traced))(request)
 
-    def _lay(self, surface: str) -> Next:
-        road = self._dispatch
+    def _lay(self, surface: str, *, is_traced: bool) -> Next:
+        steps = self._steps
+        road: Next = self._dispatch if steps is None else TimedEnd(self._dispatch)
         for middleware in reversed(self._middlewares):
             if _subscribes(middleware, surface):
                 road = partial(middleware, call_next=road)
-        self._roads[surface] = road
-        return road
-
-    def _lay_traced(self, surface: str) -> Next:
-        """The same, with a watch on each step."""
-        road = self._dispatch
-        for middleware in reversed(self._middlewares):
-            if _subscribes(middleware, surface):
-                road = traced(f"middleware {_name_of(middleware)}", partial(middleware, call_next=road))
-        self._traced_roads[surface] = road
+                if is_traced:
+                    road = traced(f"middleware {_name_of(middleware)}", road)
+                if steps is not None:
+                    road = TimedStep(road, steps.of(middleware))
+        (self._traced_roads if is_traced else self._roads)[surface] = road
         return road
 
 

@@ -105,6 +105,8 @@ class Request:
     """The model that its worker was asked for, by name; None until then, or where that is not known."""
     prompt_tokens: int | None = None
     """How long its prompt is, where routing had it tokenized."""
+    inside_s: float = 0.0
+    """What the step of the road that is at work now has spent in those after it."""
     _body: dict[str, Any] | None = None
 
     @property

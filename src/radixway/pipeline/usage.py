@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -23,6 +23,8 @@ class Used:
     """Of the prompt's, those that the worker had cached."""
     estimated: bool = False
     """The worker reported no figures, or not all."""
+    tells_cached: bool = field(default=False, compare=False)
+    """The worker says how many were cached, none perhaps."""
 
     @property
     def tokens(self) -> int:
@@ -44,6 +46,7 @@ class Used:
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
             self.estimated or other.estimated,
+            self.tells_cached or other.tells_cached,
         )
 
 
@@ -103,7 +106,12 @@ def _counted(answer: _Answer) -> Used | None:
         return None
     details = counts.prompt_tokens_details
     cached = counts.cached_tokens if details is None else details.cached_tokens
-    return Used(counts.prompt_tokens or 0, counts.completion_tokens, cached or 0)
+    return Used(
+        counts.prompt_tokens or 0,
+        counts.completion_tokens,
+        cached or 0,
+        tells_cached=cached is not None,
+    )
 
 
 class Metered(Chunks):
@@ -167,8 +175,13 @@ class Metered(Chunks):
         for chunk in reversed(self._last):
             if (used := _last_used(chunk)) is not None:
                 return used
-        texts = sum(len(_TEXT.findall(chunk)) for chunk in (self._first or b"", *self._last))
+        texts = sum(map(count_texts, (self._first or b"", *self._last)))
         return Used(0, self._between + texts, 0, True)
+
+
+def count_texts(chunk: bytes) -> int:
+    """How many times a chunk of events brings text."""
+    return len(_TEXT.findall(chunk))
 
 
 def _last_used(chunk: bytes) -> Used | None:

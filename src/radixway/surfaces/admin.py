@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
 
 from radixway import __version__
 from radixway.pipeline import BadRequest, GatewayError, NoWorkers, Tenancy
@@ -70,7 +69,7 @@ def admin_routes(
         `?format=json` and `?format=prometheus` say it whatever Accept says.
         """
         if _wants_prometheus(request):
-            return await prometheus()
+            return await prometheus(request)
         loads = {worker.url: worker.load.requests for worker in registry}
         told: dict[str, Any] = {
             "router": {
@@ -84,9 +83,10 @@ def admin_routes(
         return JSONResponse(told)
 
     @router.get("/metrics/prometheus")
-    async def prometheus() -> Response:
-        """Prometheus text."""
-        return Response(await metrics.scrape(), media_type=CONTENT_TYPE_LATEST)
+    async def prometheus(request: Request) -> Response:
+        """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
+        told = await metrics.scrape(request.headers.get("accept", ""))
+        return Response(told.body, media_type=told.content_type)
 
     @router.get("/explain/{request_id:path}")
     async def explain(request_id: str, request: Request) -> dict[str, Any]:

@@ -59,6 +59,9 @@ _LONGEST_NOTE = 500
 
 _LONGEST_USER = 256
 
+CLIENT_LEFT = 499
+"""Client closed request: the status of what nobody was told of."""
+
 _LAST_WORDS_S = 5.0
 """How long a client may take to read that its request failed."""
 
@@ -178,9 +181,7 @@ class Exchange:
         self._book.keep(request.journal)
         if self._tracing is not None and request.journal.is_traced:
             self._tracing.end(self._spans_of(request, scope, sent, failure))
-        self._metrics.answered(
-            request.surface, request.known_model, sent.status, sent.first_byte_s, request.journal.elapsed_s()
-        )
+        self._count(request, sent, failure)
 
     def _spans_of(
         self, request: Request, scope: Scope, sent: _Sent, failure: HttpError | None
@@ -236,13 +237,29 @@ class Exchange:
             self._callers.obey(request, scope)
         return bool(trusted)
 
+    def _count(self, request: Request, sent: _Sent, failure: HttpError | None) -> None:
+        surface, model, exchanges = request.surface, request.known_model, self._metrics.exchanges
+        exchanges.answered(
+            surface,
+            model,
+            sent.status,
+            sent.first_byte_s,
+            request.journal.elapsed_s(),
+            tenant=None if request.tenancy is None else request.tenancy.name,
+        )
+        if failure is not None:
+            exchanges.failed(surface, model, failure.code or "unknown")
+        elif sent.status >= 400 and sent.status != CLIENT_LEFT:
+            kind = f"worker_{sent.status // 100}xx" if request.asked else "refused"
+            exchanges.failed(surface, model, kind)
+
     async def _fail(self, request: Request, sent: _Sent, error: HttpError) -> None:
         said: dict[str, Any] = {"code": error.code, "status": error.status, "param": error.param}
         if not error.quotes:
             said["message"] = str(error)[:_LONGEST_NOTE]
         request.journal.add("error", **said)
         if isinstance(error, StreamBroken):
-            self._metrics.broken_streams.inc()
+            self._metrics.exchanges.broken_streams.value += 1
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_S):
                 await sent.send_error(self.shaped(request, error))
@@ -253,7 +270,7 @@ class Exchange:
 
     def _note_departure(self, request: Request) -> None:
         request.journal.add("client_left")
-        self._metrics.disconnects.inc()
+        self._metrics.exchanges.disconnects.value += 1
 
 
 class _Sent:
@@ -266,8 +283,8 @@ class _Sent:
         self._journal = journal
         self.started = False
         self.ended = False
-        self.status = 499
-        """The status sent; 499 (client closed request) while none was."""
+        self.status = CLIENT_LEFT
+        """The status sent; this one while none was."""
         self.first_byte_s: float | None = None
 
     async def send_reply(self, reply: Reply) -> None:

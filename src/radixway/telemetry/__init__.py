@@ -4,19 +4,25 @@ from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.journal import Journal, JournalBook
 from radixway.telemetry.logs import configure_logging
-from radixway.telemetry.metrics import Metrics
+from radixway.telemetry.metrics import Answers, Buckets, Metrics, Outcome, Prediction, Spent, Steps
 from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
 
 __all__ = [
+    "Answers",
+    "Buckets",
     "Change",
     "Figures",
     "Journal",
     "JournalBook",
     "Metrics",
     "NotMetrics",
+    "Outcome",
+    "Prediction",
     "Scrape",
     "Scrapes",
     "ServerConsole",
+    "Spent",
+    "Steps",
     "WorkerFigures",
     "configure_logging",
     "read_figures",

@@ -77,6 +77,11 @@ class Journal:
         """Whether anybody will see how long its parts took."""
         return self.trace is not None and self.trace.sampled
 
+    @property
+    def trace_id(self) -> str | None:
+        """Of the trace that is kept of it, if one is."""
+        return self.trace.id if self.trace is not None and self.trace.sampled else None
+
     def elapsed_s(self) -> float:
         """Seconds since the request began."""
         return perf_counter() - self._origin

@@ -73,7 +73,7 @@ class TenantsRoom:
             "over",
             lambda: [] if self._shared is None else [self._shared.state()],
         )
-        metrics.registry.register(TenantsCollector(self.accounts, self.book.totals))
+        metrics.register(TenantsCollector(self.accounts, self.book.totals))
 
     def middlewares(
         self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None

@@ -92,6 +92,7 @@ class Admission:
             NoWorkers: none of those that do can answer now, or (WeightsTooOld) with weights new enough.
             Overloaded: all are at their limits and the queue is full, or the wait takes too long.
         """
+        began_s = request.journal.elapsed_s()
         candidates = self._ready(request)
         if not candidates:
             raise self._nobody(request)
@@ -111,7 +112,10 @@ class Admission:
             candidates = self._with_room(candidates, prompt)
             if not candidates:
                 return await self._wait(request, prompt)
-        return self._take(request, prompt, candidates)
+        place = self._take(request, prompt, candidates)
+        took_s = request.journal.elapsed_s() - began_s
+        self._metrics.steps.selecting(place.choice.policy).add(took_s)
+        return place
 
     def _candidates(self, request: Request) -> Sequence[Worker]:
         """The ready workers of its model, as far as its tenant may use them."""
@@ -324,7 +328,7 @@ class Admission:
             self._kept.update(candidates)
             return False
         waited_s = self._selector.ledger.clock() - waiter.since
-        self._metrics.queue_time.observe(waited_s)
+        self._metrics.queued(request.known_model, waited_s)
         request.journal.add("queue", waited_s=round(waited_s, 6), ahead=waiter.ahead)
         waiter.place.set_result(self._take(request, waiter.prompt, free))
         return True

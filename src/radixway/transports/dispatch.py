@@ -41,6 +41,7 @@ from radixway.transports.carrier import Carrier
 from radixway.transports.handover import Handover
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
+from radixway.transports.measuring import Measuring
 from radixway.transports.place import Place
 from radixway.transports.reply_version import weight_version_in
 from radixway.transports.transfer import without_transfer
@@ -70,10 +71,12 @@ class Dispatch:
         registry.on_remove.append(self._breakers.forget)
         registry.on_state.append(self._breakers.note_state)
         self._admission = Admission(registry, selector, prompts, self._breakers, metrics, config, weights)
+        self._attempt = Measuring(metrics, self._send)
         self._hedge: Hedge | None = None
         if config.hedge is not None:
             self._hedge = Hedge(Hedging(config.hedge), self._admission, self._attempt, metrics)
         self._handover = Handover(self._carry)
+        registry.on_remove.append(lambda worker: metrics.attempts.forget(worker.name))
         self._transport = transport
         transport.on_break = self._breakers.broke
         self._health = health
@@ -156,7 +159,7 @@ class Dispatch:
         request.journal.add("fallback", model=asked, fallback=model, reason=refusal.code)
         self._metrics.fell_back(asked, model)
 
-    async def _attempt(self, request: Request, place: Place) -> Reply:
+    async def _send(self, request: Request, place: Place) -> Reply:
         if place.prefill is not None:
             return await self._handover.send(request, place.prefill, place)
         if place.worker.dialect is not None:  # whatever its role: it may obey what it is told

@@ -203,6 +203,7 @@ class Chats:
         if self._metrics is not None:
             room.count_ends(self._metrics)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
+            self._metrics.sharing = self.sharing
         ring = None if tenants is None else tenants.ring
         app = chat_app(room, self._erasure, ring, self._access)
         return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))

@@ -1,0 +1,52 @@
+"""A watch on each step of the road: what it takes itself, without what it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+
+from radixway.pipeline.reply import Reply
+from radixway.pipeline.request import Request
+from radixway.telemetry import Buckets
+
+_Next = Callable[[Request], Awaitable[Reply]]
+
+
+class TimedStep:
+    """A middleware with what comes after it; its own times are counted in `times`.
+
+    Of a stream it is what it took till the reply began: whoever reads the stream works beside the worker.
+    """
+
+    __slots__ = ("_call", "_times")
+
+    def __init__(self, call: _Next, times: Buckets) -> None:
+        self._call = call
+        self._times = times
+
+    async def __call__(self, request: Request) -> Reply:
+        """The reply."""
+        before, request.inside_s, began = request.inside_s, 0.0, perf_counter()
+        try:
+            return await self._call(request)
+        finally:
+            took_s = perf_counter() - began
+            self._times.add(max(0.0, took_s - request.inside_s))
+            request.inside_s = before + took_s
+
+
+class TimedEnd:
+    """The end of the road, whose time is nobody's own."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: _Next) -> None:
+        self._call = call
+
+    async def __call__(self, request: Request) -> Reply:
+        """The reply."""
+        began = perf_counter()
+        try:
+            return await self._call(request)
+        finally:
+            request.inside_s += perf_counter() - began

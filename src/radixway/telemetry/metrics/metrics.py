@@ -1,0 +1,194 @@
+"""A gateway's metrics: counted where things happen, collected when somebody scrapes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from radixway.telemetry.metrics.attempts import Attempts
+from radixway.telemetry.metrics.exchanges import Exchanges
+from radixway.telemetry.metrics.figures import Distribution
+from radixway.telemetry.metrics.reading import Read, Together
+from radixway.telemetry.metrics.sharing import DIRECTORY, Sharing
+from radixway.telemetry.metrics.steps import Steps
+from radixway.telemetry.metrics.text import Exposition, expose
+
+_WRITE_EVERY_S = 1.0
+
+
+class Metrics:
+    """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.before: list[Callable[[], Awaitable[None]]] = []
+        """Awaited before each scrape: what is to be asked of a database is asked then."""
+        self._ours: list[tuple[Collector, Together]] = []
+        """What prometheus_client does not keep by itself."""
+        self.exchanges = Exchanges()
+        self.attempts = Attempts()
+        self.steps = Steps()
+        self._queue_time = Distribution(
+            "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
+        )
+        for collector in (
+            *self.exchanges.collectors(),
+            *self.attempts.collectors(),
+            *self.steps.collectors(),
+            self._queue_time,
+        ):
+            self.register(collector)
+        directory = os.environ.get(DIRECTORY)
+        self._sharing: Sharing | None = None
+        """With the other processes in that directory."""
+        if directory:
+            self._sharing = Sharing(Path(directory), lambda: self._ours)
+        else:
+            ProcessCollector(registry=self.registry)
+        # A child costs a tuple, a lock and two lookups to find: find each once.
+        self._retries = self._counted("radixway_retries", "Requests tried again on another worker", "reason")
+        self._refusals = self._counted(
+            "radixway_refused", "Requests refused because workers are busy", "reason"
+        )
+        self._hedges = self._counted(
+            "radixway_hedges", "Second copies of requests, by what became of them", "outcome"
+        )
+        self._fallbacks = self._counted(
+            "radixway_fallbacks", "Requests answered by another model than asked for", "model", "fallback"
+        )
+        self._split = self._counted(
+            "radixway_prefills",
+            "Prompts that a pair of workers might have shared, by who prefilled them and why",
+            "where",
+            "reason",
+        )
+        self._as_text = self._counted(
+            "radixway_prompts_as_text",
+            "Prompts known by their text because they could not be tokenized",
+            "reason",
+        )
+
+    def retried(self, reason: str) -> None:
+        """Count one attempt that failed before its first byte and was made again."""
+        self._retries(reason).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count one request that was not given to any worker, because they are busy."""
+        self._refusals(reason).inc()
+
+    def queued(self, model: str, waited_s: float) -> None:
+        """Count one request that had to wait, and got its place now."""
+        self._queue_time.of(model).add(waited_s)
+
+    def prefilled(self, *, elsewhere: bool, reason: str) -> None:
+        """Count one prompt for whose prefill there were two places; `reason` as in the journal."""
+        self._split("elsewhere" if elsewhere else "alone", reason).inc()
+
+    def hedged(self, outcome: str) -> None:
+        """Count one second copy of a request: it `won`, `lost` or `failed`."""
+        self._hedges(outcome).inc()
+
+    def fell_back(self, model: str, fallback: str) -> None:
+        """Count one request given to another model; both names are of the configuration."""
+        self._fallbacks(model, fallback).inc()
+
+    def prompt_as_text(self, reason: str) -> None:
+        """Count one prompt that was to be tokenized and could not be."""
+        self._as_text(reason).inc()
+
+    def register(self, collector: Collector, together: Together = "sum") -> None:
+        """Tell of what a room counts itself. `together`: its gauges, where several gateways are told of."""
+        self.registry.register(collector)
+        self._ours.append((collector, together))
+
+    def gauge(self, name: str, text: str, value: Callable[[], float], together: Together = "sum") -> None:
+        """Publish a number that is read when somebody scrapes."""
+        self.gauges_by(name, text, (), lambda: [((), value())], together)
+
+    def gauges(
+        self,
+        name: str,
+        text: str,
+        label: str,
+        values: Callable[[], Iterable[tuple[str, float]]],
+        together: Together = "sum",
+    ) -> None:
+        """Publish numbers by a label whose values come and go; read when somebody scrapes."""
+        self.gauges_by(name, text, (label,), lambda: [((one,), value) for one, value in values()], together)
+
+    def gauges_by(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+        together: Together = "sum",
+    ) -> None:
+        """The same by several labels, or by none."""
+        self.register(Read(GaugeMetricFamily, name, text, labels, values), together)
+
+    def counters(
+        self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
+    ) -> None:
+        """Publish numbers that only grow, by a label; read when somebody scrapes."""
+        self.register(
+            Read(
+                CounterMetricFamily,
+                name,
+                text,
+                (label,),
+                lambda: [((one,), value) for one, value in values()],
+            )
+        )
+
+    def counter(self, name: str, text: str) -> Counter:
+        """A counter of a room's own."""
+        return Counter(name, text, registry=self.registry)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Where several gateways are told of together: let the others know, till it ends."""
+        if self._sharing is None:
+            yield
+            return
+        writing = asyncio.create_task(_write_on(self._sharing))
+        try:
+            yield
+        finally:
+            writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await writing
+            self._sharing.close()
+
+    async def scrape(self, accept: str = "") -> Exposition:
+        """What there is to tell, in the form that an `Accept` header asks for."""
+        for each in self.before:
+            await each()
+        # Ten thousand lines take 60 ms to write, which nobody's answer should wait for.
+        return await asyncio.to_thread(expose, list(self._collect()), accept)
+
+    def render(self) -> bytes:
+        """The Prometheus text exposition, without asking anybody anything first."""
+        return expose(self._collect(), "").body
+
+    def _collect(self) -> Iterable[Metric]:
+        if self._sharing is None:
+            return self.registry.collect()
+        return self._sharing.gather({family.name for family in self.registry.collect()})
+
+    def _counted(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
+        return cache(Counter(name, text, labels, registry=self.registry).labels)
+
+
+async def _write_on(sharing: Sharing) -> None:
+    while True:
+        sharing.write()
+        await asyncio.sleep(_WRITE_EVERY_S)

@@ -1,0 +1,156 @@
+"""Several gateways, one scrape: with `PROMETHEUS_MULTIPROC_DIR` set, each answers for all in that directory.
+
+prometheus_client keeps the values of its own counters there, in files that all processes map. What is counted
+or read here (`figures.py`, `reading.py`) each process writes there beside them, at every scrape of its own
+and once a second. A process that has ended is known by the lock that it no longer has: its counters go on
+counting, its gauges do not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import msgspec
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from radixway.telemetry.metrics.reading import Together
+
+log = logging.getLogger(__name__)
+
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """A family as one process knows it."""
+
+    name: str
+    kind: str
+    text: str
+    together: Together
+    samples: list[tuple[str, dict[str, str], float]]
+
+
+class Sharing:
+    """One process's place in the directory."""
+
+    def __init__(self, directory: Path, own: Callable[[], Iterable[tuple[Collector, Together]]]) -> None:
+        """`own`: what prometheus_client does not keep there. Raises OSError: nothing can be written there."""
+        self._directory = directory
+        self._own = own
+        self._name = f"radixway-{os.getpid()}-{token_hex(4)}"
+        self._problem: str | None = None
+        self._lock = (directory / f"{self._name}.lock").open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def write(self) -> None:
+        """Have the others know what this process knows now."""
+        self._write(self._read())
+
+    def gather(self, names: Collection[str]) -> Iterator[Metric]:
+        """All processes' families. `names`: of a gateway's; an engine may have its own in that directory."""
+        own = self._read()
+        self._write(own)
+        others = list(self._others())
+        living = [own, *(families for families, lives in others if lives)]
+        workers = {_worker(sample) for families in living for sample in _states(families)}
+        merged: dict[str, tuple[Kept, dict[_Key, float]]] = {}
+        for family in (family for families in living for family in families):
+            _merge(merged, family)
+        for family in (family for families, lives in others if not lives for family in families):
+            if family.kind != "gauge":
+                family.samples = [each for each in family.samples if _worker(each) in (None, *workers)]
+                _merge(merged, family)
+        native: Iterable[Metric] = MultiProcessCollector(  # type: ignore[no-untyped-call]
+            None, str(self._directory)
+        ).collect()
+        yield from (family for family in native if family.name in names)
+        for kept, values in merged.values():
+            metric = Metric(kept.name, kept.text, kept.kind)
+            for (name, labels), value in values.items():
+                metric.add_sample(name, dict(labels), value)
+            yield metric
+
+    def close(self) -> None:
+        """The process ends: what it counted is kept."""
+        self.write()
+        self._lock.close()
+
+    def _read(self) -> list[Kept]:
+        return [
+            Kept(
+                family.name,
+                family.type,
+                family.documentation,
+                together,
+                [(each.name, each.labels, each.value) for each in family.samples],
+            )
+            for collector, together in self._own()
+            for family in collector.collect()
+        ]
+
+    def _write(self, families: list[Kept]) -> None:
+        path = self._directory / f"{self._name}.json"
+        passing = path.with_suffix(".new")
+        try:
+            passing.write_bytes(msgspec.json.encode(families))
+            passing.replace(path)
+        except OSError as error:
+            problem: str | None = f"{path}: {error.strerror}"
+        else:
+            problem = None
+        if problem is not None and problem != self._problem:
+            log.error("other gateways do not know what this one counts: %s", problem)
+        self._problem = problem
+
+    def _others(self) -> Iterator[tuple[list[Kept], bool]]:
+        """What other processes have written, and whether each is still there."""
+        for path in sorted(self._directory.glob("radixway-*.json")):
+            if path.stem == self._name:
+                continue
+            try:
+                families = msgspec.json.decode(path.read_bytes(), type=list[Kept])
+                yield families, _is_locked(path.with_suffix(".lock"))
+            except (OSError, msgspec.DecodeError) as error:
+                log.warning("what %s says is left out: %s", path, type(error).__name__)
+
+
+def _merge(merged: dict[str, tuple[Kept, dict[_Key, float]]], family: Kept) -> None:
+    kept, values = merged.setdefault(family.name, (family, {}))
+    for name, labels, value in family.samples:
+        key = name, tuple(labels.items())
+        before = values.get(key)
+        if before is None:
+            values[key] = value
+        elif kept.kind != "gauge" or kept.together == "sum":
+            values[key] = before + value
+        else:
+            values[key] = max(before, value) if kept.together == "max" else min(before, value)
+
+
+def _states(families: Iterable[Kept]) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Samples that say which workers there are."""
+    for family in families:
+        if family.name == "radixway_worker_state":
+            yield from family.samples
+
+
+def _worker(sample: tuple[str, dict[str, str], float]) -> str | None:
+    return sample[1].get("worker")
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
