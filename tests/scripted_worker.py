@@ -78,6 +78,8 @@ class ScriptedWorker:
     """What `/model_info` says of its weights; without one it has no such path."""
     info: dict[str, object] = field(default_factory=dict)
     """What else `/server_info` says."""
+    metrics: bytes | None = None
+    """Its own `/metrics`, if it has some."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -122,6 +124,9 @@ class ScriptedWorker:
                     await exchange.reply(
                         404 if self.weight_version is None else 200, json.dumps(said).encode()
                     )
+                elif exchange.method == "GET" and exchange.path == "/metrics":
+                    page = self.metrics
+                    await exchange.reply(404 if page is None else 200, page or b"", "text/plain")
                 elif exchange.path == "/tokenize" and exchange.method == "GET":
                     await exchange.reply(405 if self.tokenizes else 404, b"{}")
                 else:

@@ -13,7 +13,7 @@ from radixway import __version__
 from radixway.chat.metrics import AnswerMetrics
 from radixway.config import Config, ConfigError, radixway_home
 from radixway.erasure import Erasure, PendingErasures
-from radixway.gauges import publish_kv_events, publish_loads
+from radixway.gauges import publish_kv_events, publish_reports, publish_workers
 from radixway.guard.audit import build_audit
 from radixway.pipeline import (
     AbortedRequests,
@@ -168,7 +168,8 @@ class Gateway:
         add_error_handlers(self._rest)
         self.cache: CacheRoom | None = None
         """While it runs, and if answers are to be used again."""
-        publish_loads(self.metrics, self.registry)
+        publish_workers(self.metrics, self.registry)
+        publish_reports(self.metrics, self.registry)
         publish_kv_events(self.metrics, self.registry, self.kv_event_counts)
         self._answer_metrics = AnswerMetrics(self.metrics)
         self.router = Router(config, self.registry, self.membership, self._rest)

@@ -3,34 +3,134 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 
-from radixway.routing import BreakerState, KvEventsState, Registry, WorkerState
+from radixway import __version__
+from radixway.routing import BreakerState, KvEventsState, Registry, Report, Worker, WorkerState
 from radixway.routing.kv_events import KvEventCounts
 from radixway.telemetry import Metrics
 
 _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
+_By = Iterable[tuple[tuple[str, ...], float]]
 
-def publish_loads(metrics: Metrics, workers: Registry) -> None:
-    """How many workers there are, in which state, and what they have in hand."""
-    gauge = metrics.gauge
-    gauge("radixway_workers_ready", "Workers that can answer", lambda: len(workers.candidates(None)))
-    gauge("radixway_workers", "Workers known", lambda: len(workers))
+
+def publish_workers(metrics: Metrics, workers: Registry) -> None:
+    """How many workers there are, how each is, what it has in hand, and what it says of itself.
+
+    Several gateways know the same workers (`max`), and each has requests of its own in hand (`sum`).
+    """
+
+    def by_worker(value: Callable[[Worker], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
+        return lambda: [(worker.name, told) for worker in workers if (told := value(worker)) is not None]
+
+    gauge, gauges = metrics.gauge, metrics.gauges
+    gauge("radixway_workers_ready", "Workers that can answer", lambda: len(workers.candidates(None)), "max")
+    gauge("radixway_workers", "Workers known", lambda: len(workers), "max")
     gauge(
         "radixway_workers_stale",
         "Workers that wait for weights",
         lambda: sum(worker.state is WorkerState.STALE for worker in workers),
+        "max",
+    )
+    metrics.gauges_by(
+        "radixway_worker_state",
+        "1 for the state that each worker is in",
+        ("worker", "state"),
+        lambda: [((worker.name, worker.state.value), 1.0) for worker in workers],
+        "max",
+    )
+    gauges(
+        "radixway_breaker",
+        "Circuit breakers: 0 closed, 0.5 half-open, 1 open",
+        "worker",
+        by_worker(lambda worker: _OPENNESS[worker.breaker.state(time.monotonic())]),
+        "max",
     )
     gauge(
         "radixway_in_flight",
         "Requests at workers now",
         lambda: sum(worker.load.requests for worker in workers),
     )
-    metrics.gauges(
-        "radixway_breaker",
-        "Circuit breakers: 0 closed, 0.5 half-open, 1 open",
+    gauges(
+        "radixway_worker_in_flight",
+        "Requests at each worker now",
         "worker",
-        lambda: [(worker.name, _OPENNESS[worker.breaker.state(time.monotonic())]) for worker in workers],
+        by_worker(lambda worker: worker.load.requests),
+    )
+    gauges(
+        "radixway_worker_prefill_tokens",
+        "Tokens that the requests in hand have still to prefill there, as the gateway reckons",
+        "worker",
+        by_worker(lambda worker: worker.load.prefill_tokens),
+    )
+    gauges(
+        "radixway_worker_kv_tokens",
+        "Tokens that a worker's KV cache holds, where known",
+        "worker",
+        by_worker(lambda worker: worker.kv_tokens),
+        "max",
+    )
+    metrics.gauges_by(
+        "radixway_build_info", "What runs here", ("version",), lambda: [((__version__,), 1.0)], "max"
+    )
+
+
+def publish_reports(metrics: Metrics, workers: Registry) -> None:
+    """What workers told of themselves when they were last asked."""
+
+    def reported() -> Iterator[tuple[str, Report]]:
+        return ((worker.name, worker.report) for worker in workers if worker.report is not None)
+
+    def of(value: Callable[[Report], float | None]) -> Callable[[], Iterable[tuple[str, float]]]:
+        return lambda: [(name, told) for name, each in reported() if (told := value(each)) is not None]
+
+    gauges = metrics.gauges
+    gauges(
+        "radixway_worker_kv_usage_ratio",
+        "Share of its KV cache that a worker's running requests hold, as it says",
+        "worker",
+        of(lambda report: report.kv_usage),
+        "max",
+    )
+    gauges(
+        "radixway_worker_running",
+        "Requests in a worker's batch, as it says",
+        "worker",
+        of(lambda report: report.running),
+        "max",
+    )
+    gauges(
+        "radixway_worker_waiting",
+        "Requests in a worker's own queue, as it says",
+        "worker",
+        of(lambda report: report.waiting),
+        "max",
+    )
+
+    def by(part: Callable[[Report], Iterable[tuple[str, float]]]) -> Callable[[], _By]:
+        return lambda: [((name, label), value) for name, each in reported() for label, value in part(each)]
+
+    metrics.gauges_by(
+        "radixway_worker_tier_tokens",
+        "Tokens that a tier of a worker's cache holds at most, as it says",
+        ("worker", "tier"),
+        by(lambda report: report.tier_tokens.items()),
+        "max",
+    )
+    metrics.gauges_by(
+        "radixway_worker_tier_cached_tokens",
+        "Tokens in a tier of a worker's cache, as it says",
+        ("worker", "tier"),
+        by(lambda report: report.tier_cached_tokens.items()),
+        "max",
+    )
+    metrics.gauges_by(
+        "radixway_worker_gpu_utilisation_ratio",
+        "How busy a worker's GPU is, as it says",
+        ("worker", "gpu"),
+        by(lambda report: report.gpu_utilisation.items()),
+        "max",
     )
 
 
@@ -48,4 +148,5 @@ def publish_kv_events(metrics: Metrics, workers: Registry, counts: KvEventCounts
             (state.value, sum(worker.kv_events.state is state for worker in workers))
             for state in KvEventsState
         ],
+        "max",
     )

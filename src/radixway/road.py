@@ -24,6 +24,7 @@ from radixway.transports import (
     Tap,
     Traffic,
     WorkerCalls,
+    WorkerReports,
 )
 from radixway.web import Via
 
@@ -66,6 +67,8 @@ class Road:
         self.end: Next = Tap(dispatch, registry, self.prompts, traffic)
         """Where every pipeline ends: at workers, under the eyes of whoever watches the traffic."""
         self.calls = WorkerCalls(registry, transport, tokenizers)
+        self._metrics, self._look = metrics, WorkerReports(registry, transport.session).look
+        metrics.before.append(self._look)
         self.fan_out = FanOut(transport, config.weights.update_timeout_s)
         self.reservations = Reservations(
             config.reservation_ttl_s, config.most_reservations, selector.ledger.clock
@@ -73,6 +76,7 @@ class Road:
 
     async def aclose(self) -> None:
         """Let go of the workers."""
+        self._metrics.before.remove(self._look)
         self.reservations.close()
         self.prompts.close()
         await self.calls.close()

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import radixway.cli.pulling
 from radixway.chat.worker import machine
-from radixway.chat.worker.gpus import Gpus, read
 from radixway.cli import app
+from radixway.telemetry.gpus import Gpus, read
 
 TWO = "550.90.07, NVIDIA H200, 143771, 14377, 50\n550.90.07, NVIDIA H200 MIG 1g.18gb, 18176, [N/A], [N/A]\n"
 

@@ -616,6 +616,6 @@ async def test_metrics_name_configured_tenants_alone():
         await gateway.post("/v1/chat/completions", CHAT, **bearer(PROXY, **{"x-tenant-id": "made-up"}))
         async with gateway.client.get(gateway.url + "/metrics/prometheus") as response:
             text = await response.text()
-    assert 'radixway_tenant_requests_total{outcome="answered",tenant="acme"} 1.0' in text
-    assert 'radixway_tenant_tokens_total{kind="prompt",tenant="acme"} 11.0' in text
+    assert 'radixway_tenant_requests_total{model="m",outcome="answered",tenant="acme"} 1.0' in text
+    assert 'radixway_tenant_tokens_total{kind="prompt",model="m",tenant="acme"} 11.0' in text
     assert "made-up" not in text

@@ -83,12 +83,14 @@ class AnswerMetrics:
             "Workers that are connected to fetch chats' jobs",
             "model",
             lambda: self._bounded(self.active_workers()),
+            "max",
         )
         metrics.gauges(
             "inference_queue_depth",
             "Answers that wait for a worker, in the whole database",
             "model",
             lambda: self._bounded(self.depths.items()),
+            "max",
         )
 
     def ended(self, answer: EndedAnswer) -> None:

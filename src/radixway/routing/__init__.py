@@ -16,6 +16,7 @@ from radixway.routing.pairs import PairChoice, Pairs
 from radixway.routing.prompts import PromptReader, Reads
 from radixway.routing.queue import RequestQueue, Waiting
 from radixway.routing.registry import Registry
+from radixway.routing.reports import Report, read_report
 from radixway.routing.request import RoutingRequest
 from radixway.routing.reservations import AlreadyReserved, Reservations, TooManyReserved
 from radixway.routing.selector import Choice, Selector
@@ -55,6 +56,7 @@ __all__ = [
     "PromptReader",
     "Reads",
     "Registry",
+    "Report",
     "RequestQueue",
     "Reservations",
     "RoutingRequest",
@@ -68,6 +70,7 @@ __all__ = [
     "Worker",
     "WorkerState",
     "WorkersOfModel",
+    "read_report",
     "read_version",
     "state_of_model",
 ]

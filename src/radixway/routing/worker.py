@@ -13,6 +13,7 @@ from yarl import URL
 from radixway.config import KvEventsSection, Role, WorkerSection
 from radixway.routing.breaker import Breaker
 from radixway.routing.load import Load
+from radixway.routing.reports import Report
 
 OWN_ENGINE = "radixway"
 """What our engine calls itself in `/server_info`."""
@@ -110,6 +111,8 @@ class Worker:
     """Of its weights, as far as is known; `routing/weights.py` keeps it."""
     weight_revision: int = 0
     """How many updates it has taken through this gateway."""
+    report: Report | None = None
+    """What its own metrics said when somebody last wanted to know."""
     name: str = field(init=False)
     """`host:port` (and path), unique, ASCII: what journals, metrics and headers show."""
 

@@ -40,6 +40,7 @@ class Counts:
             "Requests by the category that they were found to be of",
             ["category"],
             registry=registry,
+            multiprocess_mode="sum",
         )
         modifications = counter(
             "llm_model_routing_modifications",

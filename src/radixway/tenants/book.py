@@ -77,8 +77,8 @@ class UsageBook:
 
     def __init__(self, *, most_rows: int, keeps_deltas: bool = False) -> None:
         self.rows: dict[UsageKey, Figures] = {}
-        self.totals: dict[tuple[str, str], Figures] = {}
-        """By tenant and currency, since the start: what metrics count."""
+        self.totals: dict[tuple[str, str, str], Figures] = {}
+        """By tenant, model and currency, since the start: what metrics count."""
         self._most_rows = most_rows
         self._deltas: dict[UsageKey, Figures] | None = {} if keeps_deltas else None
         self._today = (0, "")
@@ -90,7 +90,7 @@ class UsageBook:
     ) -> None:
         """Add to the row of today; `now` is seconds since the epoch."""
         key = UsageKey(self._day(now), tenant, model, category, currency)
-        self._add(self.totals, (tenant, currency), figures)
+        self._add(self.totals, (tenant, model, currency), figures)
         self.take_in(key, figures)
         if self._deltas is not None:
             if not self._deltas:

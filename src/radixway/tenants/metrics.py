@@ -1,4 +1,7 @@
-"""Tenants in Prometheus' words, made when somebody scrapes. Names come from the configuration alone."""
+"""Tenants in Prometheus' words, made when somebody scrapes.
+
+Names of tenants come from the configuration alone, those of models from what is served.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,36 @@ from radixway.tenants.book import Figures
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TenantsCollector(Collector):
-    """Counts since the start, by tenant."""
+    """Counts since the start, by tenant and model."""
 
     accounts: Mapping[str, Account]
-    totals: Mapping[tuple[str, str], Figures]
-    """By tenant and currency."""
+    totals: Mapping[tuple[str, str, str], Figures]
+    """By tenant, model and currency."""
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """See `Collector`."""
         requests = CounterMetricFamily(
-            "radixway_tenant_requests", "Requests of tenants", labels=["tenant", "outcome"]
+            "radixway_tenant_requests", "Requests of tenants", labels=["tenant", "model", "outcome"]
         )
         tokens = CounterMetricFamily(
-            "radixway_tenant_tokens", "Tokens of tenants' requests", labels=["tenant", "kind"]
+            "radixway_tenant_tokens", "Tokens of tenants' requests", labels=["tenant", "model", "kind"]
         )
         cost = CounterMetricFamily(
-            "radixway_tenant_cost", "What tenants' tokens cost", labels=["tenant", "currency"]
+            "radixway_tenant_cost", "What tenants' tokens cost", labels=["tenant", "model", "currency"]
         )
-        for tenant in self.accounts:
-            whole = Figures()
-            for (name, currency), figures in self.totals.items():
-                if name == tenant:
-                    whole.add(figures)
-                    if currency:
-                        cost.add_metric([tenant, currency], figures.cost)
-            requests.add_metric([tenant, "answered"], whole.requests - whole.failed - whole.kept_answers)
-            requests.add_metric([tenant, "kept_answer"], whole.kept_answers)
-            requests.add_metric([tenant, "failed"], whole.failed)
-            tokens.add_metric([tenant, "prompt"], whole.prompt_tokens)
-            tokens.add_metric([tenant, "cached"], whole.cached_tokens)
-            tokens.add_metric([tenant, "completion"], whole.completion_tokens)
+        whole: dict[tuple[str, str], Figures] = {}
+        for (tenant, model, currency), figures in self.totals.items():
+            whole.setdefault((tenant, model), Figures()).add(figures)
+            if currency:
+                cost.add_metric([tenant, model, currency], figures.cost)
+        for labels, figures in whole.items():
+            answered = figures.requests - figures.failed - figures.kept_answers
+            requests.add_metric([*labels, "answered"], answered)
+            requests.add_metric([*labels, "kept_answer"], figures.kept_answers)
+            requests.add_metric([*labels, "failed"], figures.failed)
+            tokens.add_metric([*labels, "prompt"], figures.prompt_tokens)
+            tokens.add_metric([*labels, "cached"], figures.cached_tokens)
+            tokens.add_metric([*labels, "completion"], figures.completion_tokens)
         yield from (requests, tokens, cost)
         refused = CounterMetricFamily(
             "radixway_tenant_refused", "Requests of tenants over a limit", labels=["tenant", "limit"]

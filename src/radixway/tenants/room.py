@@ -72,6 +72,7 @@ class TenantsRoom:
             "Whether tenants' limits are those of all gateways: 1, or 0 while the server is away",
             "over",
             lambda: [] if self._shared is None else [self._shared.state()],
+            "min",
         )
         metrics.register(TenantsCollector(self.accounts, self.book.totals))
 

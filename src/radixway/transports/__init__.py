@@ -8,6 +8,7 @@ from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
 from radixway.transports.http import DROPPED_REPLY_HEADERS, HttpTransport
 from radixway.transports.probe import HttpProbe
+from radixway.transports.reports import WorkerReports
 from radixway.transports.tokenize import HttpTokenize
 from radixway.transports.traffic import Follower, Tap, Traffic
 from radixway.transports.worker_calls import WorkerCalls
@@ -30,4 +31,5 @@ __all__ = [
     "Tap",
     "Traffic",
     "WorkerCalls",
+    "WorkerReports",
 ]

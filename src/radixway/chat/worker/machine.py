@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from radixway.chat.worker.gpus import Gpu
+from radixway.telemetry.gpus import Gpu
 
 
 def hardware(gpus: Sequence[Gpu] = ()) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from radixway.chat.plugins import Chains, chosen
 from radixway.chat.wake import within
 from radixway.chat.worker import machine
 from radixway.chat.worker.engines import Engine, EngineError, Said
-from radixway.chat.worker.gpus import Gpus
 from radixway.chat.worker.lengths import Lengths
 from radixway.chat.worker.prompts import PromptFormat, StopFilter, Turn, stops, turns_of
 from radixway.chat.worker.safety import Safety
 from radixway.chat.worker.telling import Batch, Speaker, tell
+from radixway.telemetry.gpus import Gpus
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,10 @@ def build_audit(section: AuditSection, metrics: Metrics, *, guard_is_on: bool) -
         lambda: [("written", log.entries), ("lost", log.lost)],
     )
     metrics.gauge(
-        "radixway_audit_failing", "1 while the audit log cannot be written", lambda: log.problem is not None
+        "radixway_audit_failing",
+        "1 while the audit log cannot be written",
+        lambda: log.problem is not None,
+        "max",
     )
     return AuditRoom(log, blocks=section.on_error == "block")
 

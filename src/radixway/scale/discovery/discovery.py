@@ -48,12 +48,14 @@ class Discovery:
             "Workers that each source names",
             "source",
             lambda: membership.counts().items(),
+            "max",
         )
         metrics.gauges(
             "radixway_discovery_up",
             "Sources that can be followed: 1, or 0",
             "source",
             lambda: [(each.source.name, float(each.problem is None)) for each in self._followed],
+            "min",
         )
 
     @asynccontextmanager

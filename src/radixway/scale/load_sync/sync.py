@@ -59,11 +59,14 @@ class LoadSync:
                 ("bad", "Messages that no gateway of our version and key can have sent"),
             )
         )
-        metrics.gauge("radixway_load_sync_peers", "Other gateways heard of late", lambda: len(self.peers))
+        metrics.gauge(
+            "radixway_load_sync_peers", "Other gateways heard of late", lambda: len(self.peers), "max"
+        )
         metrics.gauge(
             "radixway_load_sync_up",
             "1 unless it is known that nothing gets through",
             lambda: float(self._transport.problem is None),
+            "min",
         )
         metrics.gauge(
             "radixway_in_flight_elsewhere",

@@ -57,16 +57,17 @@ class PlannerRoom:
         """The latest, by model."""
         labels = ("role", "model")
         metrics.gauges_by(
-            "radixway_planner_replicas", "Replicas that the planner proposes", labels, self._replicas
+            "radixway_planner_replicas", "Replicas that the planner proposes", labels, self._replicas, "max"
         )
         metrics.gauges_by(
-            "radixway_planner_ready_replicas", "Replicas that can answer", labels, self._ready_replicas
+            "radixway_planner_ready_replicas", "Replicas that can answer", labels, self._ready_replicas, "max"
         )
         metrics.gauges_by(
             "radixway_planner_pressure",
             "Queue and decoding as a share of what the objective allows",
             labels,
             lambda: [(labels, plan.pressure) for labels, plan in self._by_role()],
+            "max",
         )
 
     def watch(self, dispatch: Next) -> Next:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from radixway.telemetry.metrics.figures import Buckets, Count, Distribution, Tally
 
 Outcome = Literal["answered", "rejected", "unreachable", "disconnected", "unavailable", "broken", "left"]
-"""How an attempt ended: `rejected` by an error of the worker's own that was passed on; then three ways to fail
+"""How an attempt ended: `rejected` by the worker's own error, which was passed on; then three ways to fail
 before the first byte; `broken` after it; `left` where nobody wanted the answer any more."""
 
 GAPS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)

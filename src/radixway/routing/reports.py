@@ -1,0 +1,90 @@
+"""What a worker's own metrics say of its load and its cache, in the names of the common engines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from statistics import fmean
+
+_RUNNING = (
+    "radixway_engine_requests_running",
+    "vllm:num_requests_running",
+    "sglang:num_running_reqs",
+    "tgi_batch_current_size",
+    "llamacpp:requests_processing",
+)
+_WAITING = (
+    "radixway_engine_requests_waiting",
+    "vllm:num_requests_waiting",
+    "sglang:num_queue_reqs",
+    "tgi_queue_size",
+    "llamacpp:requests_deferred",
+)
+_KV_USAGE = (
+    "radixway_engine_kv_usage_ratio",
+    "vllm:kv_cache_usage_perc",  # a share of 1, whatever its name says
+    "vllm:gpu_cache_usage_perc",
+    "sglang:token_usage",
+    "llamacpp:kv_cache_usage_ratio",
+)
+_TIER, _TIER_CACHED = "radixway_engine_tier_tokens", "radixway_engine_tier_cached_tokens"
+_GPU = "radixway_engine_gpu_utilisation_ratio"
+
+_NAMES = (*_RUNNING, *_WAITING, *_KV_USAGE, _TIER, _TIER_CACHED, _GPU)
+_LINE = re.compile(
+    rb"^(%b)(?:\{(.*)\})?[ \t]+(\S+)" % b"|".join(re.escape(name.encode()) for name in _NAMES), re.MULTILINE
+)
+_PART = re.compile(rb'(?:^|,)(tier|gpu)="([a-z0-9_-]{1,32})"')
+"""The label that tells a worker's tiers or GPUs apart. What is no plain word is not passed on."""
+_MOST_PARTS = 64
+
+
+@dataclass(slots=True, frozen=True)
+class Report:
+    """What a worker said a moment ago. None, or nothing, where it does not tell."""
+
+    kv_usage: float | None = None
+    """Share of its KV cache that running requests hold."""
+    running: float | None = None
+    """Requests in its batch."""
+    waiting: float | None = None
+    """Requests in its own queue."""
+    tier_tokens: Mapping[str, float] = field(default_factory=dict)
+    """Tokens that each tier of its cache holds at most."""
+    tier_cached_tokens: Mapping[str, float] = field(default_factory=dict)
+    gpu_utilisation: Mapping[str, float] = field(default_factory=dict)
+    """How busy each of its GPUs is, 0 to 1."""
+
+
+def read_report(page: bytes) -> Report:
+    """From what `/metrics` answers. Engines behind one address are one: counts add up, of shares the mean."""
+    found: dict[str, list[float]] = {}
+    parts: dict[str, dict[str, float]] = {}
+    for name, labels, written in _LINE.findall(page):
+        try:
+            value = float(written)
+        except ValueError:
+            continue
+        if not isfinite(value) or value < 0:
+            continue
+        family = name.decode()
+        if family in (_TIER, _TIER_CACHED, _GPU):
+            part = _PART.search(labels)
+            if part is not None and len(known := parts.setdefault(family, {})) < _MOST_PARTS:
+                known[part[2].decode()] = value
+        else:
+            found.setdefault(family, []).append(value)
+    running, waiting, shares = (
+        next((found[name] for name in names if name in found), None)
+        for names in (_RUNNING, _WAITING, _KV_USAGE)
+    )
+    return Report(
+        None if shares is None else min(1.0, fmean(shares)),
+        None if running is None else sum(running),
+        None if waiting is None else sum(waiting),
+        parts.get(_TIER, {}),
+        parts.get(_TIER_CACHED, {}),
+        {gpu: min(1.0, share) for gpu, share in parts.get(_GPU, {}).items()},
+    )

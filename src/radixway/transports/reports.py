@@ -1,0 +1,62 @@
+"""Asks workers for their own metrics when somebody wants to know how they are, and never otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+import aiohttp
+
+from radixway.routing import Registry, Report, Worker, WorkerState, read_report
+from radixway.transports.bounded import AnswerTooLarge, read_at_most
+
+_GOOD_FOR_S = 2.0
+_PATIENCE_S = 1.0
+_ANSWER = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
+
+
+class WorkerReports:
+    """Keeps `Worker.report`. Belongs to one event loop."""
+
+    def __init__(
+        self, registry: Registry, session: aiohttp.ClientSession, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._registry = registry
+        self._session = session
+        self._clock = clock
+        self._asked_at = -_GOOD_FOR_S
+        self._asking = asyncio.Lock()
+
+    async def look(self) -> None:
+        """Ask all that can answer, unless that was done a moment ago. One that is late tells nothing."""
+        async with self._asking:
+            if self._clock() < self._asked_at + _GOOD_FOR_S:
+                return
+            workers = list(self._registry)
+            asked = {asyncio.create_task(self._ask(worker)): worker for worker in workers if _answers(worker)}
+            done, late = await asyncio.wait(asked, timeout=_PATIENCE_S) if asked else (set(), set())
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            reports = {asked[task]: task.result() for task in done}
+            for worker in workers:
+                worker.report = reports.get(worker)
+            self._asked_at = self._clock()
+
+    async def _ask(self, worker: Worker) -> Report | None:
+        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
+        try:
+            async with self._session.get(
+                f"{worker.url}/metrics",
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=_PATIENCE_S),
+                allow_redirects=False,
+            ) as response:
+                return read_report(await read_at_most(response)) if response.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge):
+            return None
+
+
+def _answers(worker: Worker) -> bool:
+    return worker.state in _ANSWER
