@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    from radixway.pipeline.usage import Used
 
 
 class Chunks(Protocol):
@@ -40,3 +43,5 @@ class Reply:
     """Name of the worker that answered."""
     body: bytes = b""
     chunks: Chunks | None = None
+    used: Used | None = None
+    """What a whole answer of one worker took, by its word; for whoever asked that worker."""

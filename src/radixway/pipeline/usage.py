@@ -36,8 +36,9 @@ class Used:
         told: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
-            "cached_tokens": self.cached_tokens,
         }
+        if self.tells_cached:
+            told["cached_tokens"] = self.cached_tokens
         return told | {"estimated": True} if self.estimated else told
 
     def __add__(self, other: Used) -> Used:

@@ -13,16 +13,13 @@ from radixway.config import RoutingSection
 from radixway.pipeline import (
     ANY_MODEL,
     GatewayError,
-    Metered,
     ModelNotFound,
     NoWorkers,
     Overloaded,
     Reply,
     Request,
-    Used,
     WorkerFailed,
     traced,
-    used_of,
 )
 from radixway.routing import (
     Breakers,
@@ -41,7 +38,7 @@ from radixway.transports.carrier import Carrier
 from radixway.transports.handover import Handover
 from radixway.transports.hedge import Hedge
 from radixway.transports.http import HttpTransport
-from radixway.transports.measuring import Measuring
+from radixway.transports.measuring import Measuring, note_tokens
 from radixway.transports.place import Place
 from radixway.transports.reply_version import weight_version_in
 from radixway.transports.transfer import without_transfer
@@ -113,7 +110,7 @@ class Dispatch:
             place.release()  # a body that cannot be edited is found out only here
             raise
         request.journal.add("answer", worker=reply.worker, status=reply.status)
-        _meter(request, reply)
+        note_tokens(request, reply)
         if request.fallback is not None:
             reply.headers.append((b"x-radixway-fallback", request.fallback.encode()))
         return reply
@@ -201,25 +198,6 @@ class Dispatch:
         if (version := weight_version_in(reply.body)) is not None:
             self._weights.passed(worker, version)
         return reply
-
-
-def _meter(request: Request, reply: Reply) -> None:
-    """Have the journal say what the answer used, by its worker's word; for a stream once it has ended."""
-    journal = request.journal
-    if not 200 <= reply.status < 300:
-        return
-    if reply.chunks is None:
-        if (used := used_of(reply.body)) is not None:
-            journal.add("tokens", used)
-        return
-
-    def done(used: Used) -> None:
-        if used.estimated and not used.prompt_tokens:
-            used.prompt_tokens = request.prompt_tokens or 0
-        journal.add("tokens", used)
-
-    reply.chunks = Metered(reply.chunks, done, several=request.surface == "generate")
-    request.opened.append(reply.chunks)
 
 
 def _told(worker: Worker) -> dict[str, Any]:

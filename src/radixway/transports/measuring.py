@@ -1,4 +1,4 @@
-"""What an attempt at a worker took: for metrics and for the request's journal."""
+"""What attempts at workers take: for `/metrics`, and for the journal of the request that was answered."""
 
 from __future__ import annotations
 
@@ -20,37 +20,10 @@ from radixway.pipeline import (
     used_of,
 )
 from radixway.routing import Choice
-from radixway.telemetry import Answers, Metrics, Outcome, Prediction, Spent
+from radixway.telemetry import Answers, Journal, Metrics, Outcome, Prediction, Spent
 from radixway.transports.place import Place
 
 Carry = Callable[[Request, Place], Awaitable[Reply]]
-
-
-class Tokens(NamedTuple):
-    """What an answer took, for its journal: one per answer of a worker."""
-
-    worker: str
-    used: Used
-    cost: float
-    currency: str
-    first_token_s: float | None
-
-    def explain(self) -> dict[str, Any]:
-        """For the journal."""
-        used = self.used
-        told: dict[str, Any] = {
-            "worker": self.worker,
-            "prompt_tokens": used.prompt_tokens,
-            "completion_tokens": used.completion_tokens,
-            "estimated": used.estimated,
-        }
-        if used.tells_cached:
-            told["cached_tokens"] = used.cached_tokens
-        if self.currency:
-            told |= {"cost": round(self.cost, 9), "currency": self.currency}
-        if self.first_token_s is not None:
-            told["first_token_s"] = round(self.first_token_s, 6)
-        return told
 
 
 class Measuring:
@@ -79,17 +52,15 @@ class Measuring:
             raise
         if place.prefill is not None:
             choice = place.prefill.choice
-        over = _Over(request, reply.worker, answers, choice)
+        over = _Over(answers, choice)
         if reply.chunks is not None:
-            first_token_s = request.journal.elapsed_s()
-            answers.first_token.add(first_token_s, request.journal.trace_id)
+            answers.first_token.add(request.journal.elapsed_s(), request.journal.trace_id)
             several = request.surface == "generate"
-            reply.chunks = MeasuredStream(
-                reply.chunks, answers.gaps.add, over, first_token_s, several=several
-            )
+            reply.chunks = MeasuredStream(reply.chunks, over, request.prompt_tokens, several=several)
             request.opened.append(reply.chunks)
         elif reply.status < 300:
-            over(used_of(reply.body), "answered")
+            reply.used = used_of(reply.body)
+            over(reply.used, "answered")
         else:
             answers.ended("rejected")
         return reply
@@ -98,22 +69,19 @@ class Measuring:
 class _Over(NamedTuple):
     """Counts what an answer took, once it has ended."""
 
-    request: Request
-    worker: str
     answers: Answers
     choice: Choice
 
-    def __call__(self, used: Used | None, outcome: Outcome, first_token_s: float | None = None) -> None:
+    def __call__(self, used: Used | None, outcome: Outcome) -> None:
         self.answers.ended(outcome)
         if used is None:
             return
-        prompt, asked = used.prompt_tokens, self.choice.request
+        asked = self.choice.request
         predicted = None
         if asked.blocks and outcome == "answered":
             predicted = Prediction(asked.tokens, self.choice.cached_tokens)
         cached = used.cached_tokens if used.tells_cached else None
-        cost, currency = self.answers.spent(Spent(prompt, used.completion_tokens, cached), predicted)
-        self.request.journal.add("tokens", Tokens(self.worker, used, cost, currency, first_token_s))
+        self.answers.spent(Spent(used.prompt_tokens, used.completion_tokens, cached), predicted)
 
 
 class MeasuredStream(Metered):
@@ -122,20 +90,14 @@ class MeasuredStream(Metered):
     The last pieces may bring no text, but figures or the mark of the end, and are looked at when all is over.
     """
 
-    def __init__(
-        self,
-        chunks: Chunks,
-        gap: Callable[[float], None],
-        over: _Over,
-        first_token_s: float,
-        *,
-        several: bool,
-    ) -> None:
+    def __init__(self, chunks: Chunks, over: _Over, prompt_tokens: int | None, *, several: bool) -> None:
+        """`prompt_tokens`: what it is believed to have, where the worker does not say."""
         super().__init__(chunks, self._told, several=several)
-        self._gap = gap
+        self.journal: Journal | None = None
+        """Told what the stream used, when it has ended."""
         self._over = over
-        self._first_token_s = first_token_s
-        self._came_at = perf_counter()
+        self._prompt_tokens = prompt_tokens
+        self._came_at = 0.0
         self._gaps: deque[float | None] = deque()
         """Before each of the last pieces; None before the first of the stream."""
         self._outcome: Outcome = "left"
@@ -159,15 +121,14 @@ class MeasuredStream(Metered):
             raise
 
     async def aclose(self) -> None:
-        if self._last and b"[DONE]" in self._last[-1] and self._outcome == "left":
+        if self._outcome == "left" and self._last and b"[DONE]" in self._last[-1]:
             self._outcome = "answered"  # whoever read it knew that nothing would follow
         await super().aclose()
 
     def _note(self, chunk: bytes) -> None:
-        gaps = self._gaps
-        if len(gaps) == len(self._last) == self._last.maxlen and (gap := gaps.popleft()) is not None:
-            self._gap(gap)
-        now = perf_counter()
+        now, gaps = perf_counter(), self._gaps
+        if len(gaps) == self._last.maxlen and (gap := gaps.popleft()) is not None:
+            self._over.answers.gaps.add(gap)
         gaps.append(now - self._came_at if self._last else None)
         self._came_at = now
         super()._note(chunk)
@@ -175,5 +136,17 @@ class MeasuredStream(Metered):
     def _told(self, used: Used) -> None:
         for chunk, gap in zip(self._last, self._gaps, strict=True):
             if gap is not None and count_texts(chunk):
-                self._gap(gap)
-        self._over(used, self._outcome, self._first_token_s)
+                self._over.answers.gaps.add(gap)
+        self._over(used, self._outcome)
+        if self.journal is not None:
+            if used.estimated and not used.prompt_tokens:
+                used.prompt_tokens = self._prompt_tokens or 0
+            self.journal.add("tokens", used)
+
+
+def note_tokens(request: Request, reply: Reply) -> None:
+    """Have the request's journal say what its answer used, by the worker's word; a stream's at its end."""
+    if isinstance(reply.chunks, MeasuredStream):
+        reply.chunks.journal = request.journal
+    elif reply.used is not None:
+        request.journal.add("tokens", reply.used)

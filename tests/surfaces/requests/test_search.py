@@ -24,7 +24,7 @@ def ended(name: str, *, status: int = 200, began_at: float | None = None, **said
     for step, fields in said.get("steps", {}).items():
         journal.add(step, **fields)
     journal.add("answer", worker=said.get("worker", "w1"), status=status)
-    journal.add("tokens", Used(10, 3, 4))
+    journal.add("tokens", Used(10, 3, 4, tells_cached=True))
     journal.add("end", End(status, 0.25, "small", said.get("category"), None))
     return journal
 

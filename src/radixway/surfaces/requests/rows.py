@@ -166,7 +166,8 @@ def _read_end(end: End, row: dict[str, Any]) -> None:
 
 def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
     row["prompt_tokens"], row["completion_tokens"] = used.prompt_tokens, used.completion_tokens
-    row["cached_tokens"], row["estimated"] = used.cached_tokens, used.estimated
+    row["cached_tokens"] = used.cached_tokens if used.tells_cached else None
+    row["estimated"] = used.estimated
     price = price_of(row["model"] or "", used.prompt_tokens, used.completion_tokens)
     if price.currency:
         row["cost"], row["currency"] = round(price.cost, 9), price.currency

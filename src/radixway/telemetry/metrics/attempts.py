@@ -66,8 +66,8 @@ class Answers:
             count = self._outcomes[outcome] = self._by(outcome)
         count.value += 1
 
-    def spent(self, spent: Spent, predicted: Prediction | None) -> tuple[float, str]:
-        """An answer is over that took so many tokens. What it cost, and in which currency."""
+    def spent(self, spent: Spent, predicted: Prediction | None) -> None:
+        """An answer is over that took so many tokens."""
         prompt, completion, cached = spent
         tokens = self._tokens
         tokens[0].value += prompt
@@ -83,11 +83,10 @@ class Answers:
                 self.off.add((min(predicted.cached_tokens, prompt) - cached) / prompt)
         price_of = self._price_of()
         if price_of is None:
-            return 0.0, ""
+            return
         cost, currency = price_of(self.model, prompt, completion)
         if currency:
             self._cost(currency).value += cost
-        return cost, currency
 
 
 class Attempts:
