@@ -354,9 +354,7 @@ class Gateway:
         reports |= screening.reports()
         reports["erasure"] = erasure.describe
         reports["chats"] = lambda: None if self.chats is None else self.chats.describe()
-        admin = admin_routes(
-            self.registry, self.metrics, self.journals, reports, self.router.cache_stats, self._gate
-        )
+        admin = admin_routes(self.registry, self.metrics, reports, self.router.cache_stats)
         self._serve(erasure_routes(erasure, self._gate.access), admin)
 
     def _open_routes(self, reading: Understanding, road: Road, registrations: Registrations) -> None:

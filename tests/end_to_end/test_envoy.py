@@ -97,7 +97,7 @@ async def test_a_client_that_leaves_frees_its_place_at_the_worker(tmp_path):
                 assert gateway.in_flight() == 1
             await worker.hung_up.wait()
             steps = await explained(gateway, response.headers["x-request-id"])
-            assert steps[-2]["step"] == "client_left"
+            assert "client_left" in [step["step"] for step in steps]
             assert gateway.in_flight() == 0
 
 

@@ -64,7 +64,22 @@ class Choice:
             explanation["reason"] = scores.reason
         if self.request.tokens:
             explanation |= {"prompt": self.request.explain(), "expected_cached_tokens": self.cached_tokens}
-        return explanation | {"candidates": told}
+        return explanation | {"candidates": told, "why": self._why()}
+
+    def _why(self) -> dict[str, str]:
+        """Of each candidate in a word: `chosen`, `costlier`, `equal` (but chosen more recently before),
+        `left_out` by the policy, or `not_drawn` although it costs less."""
+        costs = self.scores.costs
+        paid = costs[self.candidates.index(self.worker)]
+        why = {}
+        for worker, cost in zip(self.candidates, costs, strict=True):
+            if worker is self.worker:
+                why[worker.name] = "chosen"
+            elif not isfinite(cost):
+                why[worker.name] = "left_out"
+            else:
+                why[worker.name] = "equal" if cost == paid else "costlier" if cost > paid else "not_drawn"
+        return why
 
 
 class Selector:

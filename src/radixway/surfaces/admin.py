@@ -1,4 +1,4 @@
-"""What the gateway says of itself: health, readiness, metrics, models, explanations."""
+"""What the gateway says of itself: health, readiness, metrics."""
 
 from __future__ import annotations
 
@@ -10,32 +10,21 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from radixway import __version__
-from radixway.pipeline import BadRequest, GatewayError, NoWorkers, Tenancy
+from radixway.pipeline import BadRequest, NoWorkers, Tenancy
 from radixway.routing import Registry, Worker, WorkerState
-from radixway.surfaces.gate import Gate
-from radixway.telemetry import Journal, JournalBook, Metrics
-
-
-class RequestNotKnown(GatewayError):
-    """No journal of that id, or not any more."""
-
-    status = 404
-    code = "request_not_found"
-    param = "request_id"
+from radixway.telemetry import Journal, Metrics
 
 
 def admin_routes(
     registry: Registry,
     metrics: Metrics,
-    book: JournalBook,
     reports: Mapping[str, Callable[[], Any]] | None = None,
     cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
-    gate: Gate | None = None,
 ) -> APIRouter:
-    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`, `/explain/{request_id}`.
+    """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
 
     `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
-    under the Slime router's names, None while there is no store. `gate`: who sees what.
+    under the Slime router's names, None while there is no store.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -87,15 +76,6 @@ def admin_routes(
         """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
         told = await metrics.scrape(request.headers.get("accept", ""))
         return Response(told.body, media_type=told.content_type)
-
-    @router.get("/explain/{request_id:path}")
-    async def explain(request_id: str, request: Request) -> dict[str, Any]:
-        """Every step and decision of a recent request, by its `x-request-id`; tenants see their own."""
-        journal = book.find(request_id)
-        tenant = gate.confined_to(request) if gate is not None else None
-        if journal is None or tenant not in (None, tenant_of(journal)):
-            raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
-        return journal.explain()
 
     return router
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from radixway.surfaces.requests.routes import Requests
+from radixway.surfaces.requests.routes import Explanation, Requests
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -53,7 +53,11 @@ async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):
         assert (row.prompt_tokens, row.completion_tokens, row.cached_tokens) == (11, 7, 4)
         assert (row.status, row.model, row.worker) == (200, "m", headers["x-radixway-worker"])
         assert 0 < row.ttft_ms <= row.total_ms
-        steps = (await gateway.get(f"/explain/{row.id}"))[1]["steps"]
+        told_of_it = (await gateway.get(f"/explain/{row.id}"))[1]
+        steps = told_of_it["steps"]
+        assert Explanation.model_validate(told_of_it).row == row
+        (chosen,) = [step for step in steps if step["step"] == "select"]
+        assert chosen["why"] == {row.worker: "chosen"} and row.worker in chosen["candidates"]
         assert [step["cached_tokens"] for step in steps if step["step"] == "tokens"] == [4]
         assert steps[-1]["step"] == "end" and steps[-1]["status"] == 200
     assert streamed.flags == ["stream"] and told["next"] is None and told["kept"] == 2

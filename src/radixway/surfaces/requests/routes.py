@@ -1,4 +1,4 @@
-"""`GET /requests`: the latest requests, searched, newest first."""
+"""`GET /requests`: the latest requests, searched, newest first; `GET /explain/{request_id}`: one of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 from pydantic import BaseModel
 
-from radixway.pipeline import BadRequest
+from radixway.pipeline import BadRequest, GatewayError
 from radixway.surfaces.gate import Gate
-from radixway.surfaces.requests.rows import FLAGS, PriceOf, Row
+from radixway.surfaces.requests.rows import FLAGS, PriceOf, Row, row_of
 from radixway.surfaces.requests.search import Search, Wanted
 from radixway.telemetry import Journal, JournalBook
 from radixway.web import read_fields
@@ -35,6 +35,38 @@ class Requests(BaseModel):
     """Requests that were looked at for this page."""
     kept: int | None
     """Requests that there are to look at, of all tenants; null for who may not know."""
+
+
+class Stretch(BaseModel):
+    """A part of a request's time, known where the request is traced."""
+
+    name: str
+    began_ms: float
+    """From the request's arrival, as the next."""
+    ended_ms: float | None
+    """Null: with the answer."""
+
+
+class Explanation(BaseModel):
+    """A request's way through the house."""
+
+    request_id: str
+    began_at: float
+    """Seconds since the epoch."""
+    steps: list[dict[str, Any]]
+    """Each with `step`, `at_ms` from the request's arrival, and what it found or decided."""
+    row: Row
+    """The same in one line, as `/requests` has it."""
+    stretches: list[Stretch]
+    """In the order of their beginnings; empty unless the request is traced."""
+
+
+class RequestNotKnown(GatewayError):
+    """No journal of that id, or not any more."""
+
+    status = 404
+    code = "request_not_found"
+    param = "request_id"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,7 +120,7 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 
 def request_routes(book: JournalBook, price_of: PriceOf, gate: Gate) -> APIRouter:
-    """`gate`: administrators see all requests, tenants their own, others none."""
+    """`gate`: administrators see all requests, tenants their own; lists are for nobody else."""
     router = APIRouter(tags=["gateway"])
     search = Search(book, price_of)
 
@@ -114,7 +146,33 @@ def request_routes(book: JournalBook, price_of: PriceOf, gate: Gate) -> APIRoute
         }
         return Response(msgspec.json.encode(told), media_type="application/json")
 
+    @router.get("/explain/{request_id:path}", response_model=Explanation)
+    async def explain(request_id: str, request: Request) -> Response:
+        """Every step and decision of a recent request, by its `x-request-id`; tenants see their own."""
+        journal = book.find(request_id)
+        tenant = gate.confined_to(request)
+        if journal is None or tenant not in (None, journal.tenant):
+            raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
+        told = journal.explain() | {
+            "row": row_of(journal, price_of).__dict__,
+            "stretches": _stretches(journal),
+        }
+        return Response(msgspec.json.encode(told), media_type="application/json")
+
     return router
+
+
+def _stretches(journal: Journal) -> list[dict[str, Any]]:
+    """What took how long, where somebody has measured it."""
+    found = [] if journal.trace is None else journal.trace.stretches
+    return [
+        {
+            "name": each.name,
+            "began_ms": round(each.began_s * 1e3, 3),
+            "ended_ms": None if each.ended_s is None else round(each.ended_s * 1e3, 3),
+        }
+        for each in sorted(found, key=lambda each: each.began_s)
+    ]
 
 
 def _wanted(asked: _Asked) -> Wanted:

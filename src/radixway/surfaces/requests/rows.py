@@ -44,6 +44,8 @@ class Row(BaseModel):
     """One request. What nobody knows of it is null."""
 
     id: str
+    trace_id: str | None
+    """Of the trace that is kept of it, if one is."""
     began_at: float
     """Seconds since the epoch."""
     tenant: str | None
@@ -105,6 +107,7 @@ def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     """The fields of a `Row`."""
     row: dict[str, Any] = dict.fromkeys(_UNKNOWN)
     row["id"], row["began_at"] = journal.request_id, journal.began_at
+    row["trace_id"] = journal.trace_id
     row["tenant"], row["user"], row["session"] = journal.tenant, journal.user, journal.session
     row["total_ms"], row["estimated"] = 0.0, False
     flags: set[str] = set()

@@ -21,7 +21,7 @@ class Wanted:
     """Which requests. What is None is not asked about."""
 
     text: str | None = None
-    """Part of the id, or of the name of its tenant, user, session, model or worker; case does not matter."""
+    """Part of its id or its trace's, or of a name: tenant, user, session, model, worker. In any case."""
     tenant: str | None = None
     user: str | None = None
     session: str | None = None
@@ -128,5 +128,5 @@ def _agrees(wanted: str | None, found: str | None) -> bool:
 
 
 def _mentions(row: dict[str, Any], text: str) -> bool:
-    names = ("id", "model", "asked", "worker", "tenant", "user", "session", "error")
+    names = ("id", "trace_id", "model", "asked", "worker", "tenant", "user", "session", "error")
     return any(text in found.casefold() for name in names if (found := row[name]) is not None)
