@@ -3,6 +3,7 @@
 #   make demo    the same with two engines and a scripted tour, then ends
 #   make test    all tests that are not marked slow         make test-all   those too
 #   make lint    ruff, mypy, import contracts               make bench      every benchmark, quick
+#   make docs    the documentation's pages, into site/
 #   make figures what the semantic layer is measured by: domain, cache, tools, routing, latency, value (an hour or so)
 # ARGS is passed on: make up ARGS="--port 31000 --model Qwen/Qwen3-0.6B"
 
@@ -20,7 +21,7 @@ test test-all: export OMP_NUM_THREADS := 1
 # Tests start many processes, which would compile all of Radixway each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo test test-all lint format bench figures clean
+.PHONY: up demo test test-all lint format docs bench figures clean
 
 up: $(VENV)/.product
 	@exec $(BIN)/radixway up $(ARGS)
@@ -44,6 +45,10 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	@echo "open site/index.html"
+
 bench: $(VENV)/.test
 	@for script in benchmarks/radix_tree.py benchmarks/engine_speed.py benchmarks/shared_prefix.py benchmarks/engine_overhead.py benchmarks/selector.py benchmarks/radix_attention.py benchmarks/gateway.py; do $(BIN)/python $$script --quick $(ARGS) || exit 1; done
 
@@ -52,7 +57,7 @@ figures: $(VENV)/.test
 	@for what in "radixway eval domain" "radixway eval cache" "radixway eval tools" "radixway eval routing" "python tools/train_domain_head.py evaluate" "python benchmarks/semantic_cache.py" "python benchmarks/semantic.py" "python benchmarks/guard.py" "python benchmarks/semantic_value.py"; do echo "== $$what"; OMP_NUM_THREADS=1 $(BIN)/$$what || exit 1; done
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Radixway needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
@@ -73,4 +78,9 @@ $(VENV)/.test: $(VENV)/.product
 $(VENV)/.lint: $(VENV)/.product
 	@echo "installing the lint extras"
 	@$(PIP) install -q -c constraints.txt -e ".[all,lint]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.product
+	@echo "installing the docs extra"
+	@$(PIP) install -q -c constraints.txt -e ".[all,docs]"
 	@touch $@

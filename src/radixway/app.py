@@ -69,6 +69,7 @@ from radixway.surfaces import (
     admin_routes,
     affinity_routes,
     count_routes,
+    describe_raw,
     erasure_routes,
     fleet_routes,
     model_routes,
@@ -166,6 +167,7 @@ class Gateway:
             dependencies=[Depends(self._admit)],  # of routes that a middleware adds
         )
         add_error_handlers(self._rest)
+        describe_raw(self._rest)
         self.cache: CacheRoom | None = None
         """While it runs, and if answers are to be used again."""
         publish_workers(self.metrics, self.registry)

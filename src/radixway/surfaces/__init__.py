@@ -19,6 +19,7 @@ from radixway.surfaces.gate import Gate
 from radixway.surfaces.generate import Generate
 from radixway.surfaces.models import model_routes
 from radixway.surfaces.openai import ChatCompletions, Completions
+from radixway.surfaces.raw_openapi import describe_raw
 from radixway.surfaces.registration import registration_routes
 from radixway.surfaces.rehearsing import rehearsal_routes
 from radixway.surfaces.selector import selector_routes
@@ -47,6 +48,7 @@ __all__ = [
     "admin_routes",
     "affinity_routes",
     "count_routes",
+    "describe_raw",
     "erasure_routes",
     "fleet_routes",
     "model_routes",

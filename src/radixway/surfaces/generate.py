@@ -10,21 +10,24 @@ from msgspec import Meta
 from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority, Staleness, Version
 from radixway.web import BadBody, read_json
 
-_ABSENT = msgspec.Raw(b"")
 _NOTHING = (b"", b"null")
 
 
-class _SamplingParams(msgspec.Struct):
+class SamplingParams(msgspec.Struct):
+    """What every worker understands the same way."""
+
     max_new_tokens: Annotated[int, Meta(ge=0)] | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
 
 
-class _Body(msgspec.Struct):
+class GenerateBody(msgspec.Struct):
+    """What the gateway reads of it; all other fields travel on as they are."""
+
     # Token ids can be many and are the worker's to check: they are skipped over, not built.
     text: str | list[str] | None = None
-    input_ids: msgspec.Raw = _ABSENT
-    input_embeds: msgspec.Raw = _ABSENT
-    sampling_params: _SamplingParams | list[_SamplingParams] | None = None
+    input_ids: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    input_embeds: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    sampling_params: SamplingParams | list[SamplingParams] | None = None
     stream: bool | None = None
     model: ModelName | None = None
     priority: Priority = None
@@ -39,7 +42,7 @@ class Generate:
 
     name = "generate"
     methods: tuple[str, ...] = ("POST", "PUT")
-    _decoder = msgspec.json.Decoder(_Body)
+    _decoder = msgspec.json.Decoder(GenerateBody)
 
     def read(self, raw: bytes) -> Asked:
         body = read_json(self._decoder, raw)

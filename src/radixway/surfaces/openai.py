@@ -13,7 +13,9 @@ from radixway.web import BadBody, read_json
 _Count = Annotated[int, Meta(ge=0)] | None
 
 
-class _Message(msgspec.Struct):
+class Message(msgspec.Struct):
+    """One message; what else it has is the worker's to read."""
+
     role: str
     content: str | list[Any] | None = None
 
@@ -36,12 +38,16 @@ class _Sampling(msgspec.Struct, kw_only=True):
     safety_identifier: Any = None
 
 
-class _ChatBody(_Sampling, kw_only=True):
-    messages: Annotated[list[_Message], Meta(min_length=1)]
+class ChatBody(_Sampling, kw_only=True):
+    """What the gateway reads of a chat completion; all other fields travel on as they are."""
+
+    messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: _Count = None
 
 
-class _CompletionBody(_Sampling, kw_only=True):
+class CompletionBody(_Sampling, kw_only=True):
+    """What the gateway reads of a completion; all other fields travel on as they are."""
+
     prompt: str | list[Any]
 
 
@@ -65,11 +71,11 @@ class ChatCompletions(_OpenAISurface):
     """`POST /v1/chat/completions`."""
 
     name = "openai.chat"
-    _decoder = msgspec.json.Decoder(_ChatBody)
+    _decoder = msgspec.json.Decoder(ChatBody)
 
 
 class Completions(_OpenAISurface):
     """`POST /v1/completions`."""
 
     name = "openai.completions"
-    _decoder = msgspec.json.Decoder(_CompletionBody)
+    _decoder = msgspec.json.Decoder(CompletionBody)

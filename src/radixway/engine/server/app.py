@@ -5,7 +5,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
@@ -18,6 +20,7 @@ from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
 from radixway.engine.server.metrics import ServerMetrics
+from radixway.engine.server.openapi import describe
 from radixway.engine.server.prefetch import prefetch
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
@@ -31,6 +34,17 @@ log = logging.getLogger(__name__)
 Endpoint: TypeAlias = Callable[[Service, Exchange, bytes], Awaitable[None]]
 
 _MAX_BODY_BYTES = 32 * 1024 * 1024
+
+
+def openapi_document() -> dict[str, Any]:
+    """What this server answers, in OpenAPI."""
+    return describe(_ROUTES | {"/v1/models/{model}": _MODEL_ROUTE})
+
+
+async def openapi(service: Service, exchange: Exchange, raw: bytes) -> None:
+    """This document."""
+    await exchange.send_json(msgspec.json.encode(openapi_document()))
+
 
 _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/v1/chat/completions": {"POST": chat_completions},
@@ -62,6 +76,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/get_weight_version": {"GET": weights.version},
     "/weight_version": {"GET": weights.version},
     "/get_weights_by_name": {"GET": weights.by_name, "POST": weights.by_name},
+    "/openapi.json": {"GET": openapi},
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
 _MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}

@@ -1,0 +1,53 @@
+"""What MkDocs calls while it builds the site: pages made from the code, and links that lead out of `docs/`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from cli_reference import cli_reference
+from configuration_reference import configuration_reference
+from http_reference import http_references
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from repository_links import linked_files, page_of_file, with_links
+
+logging.getLogger("mkdocs.plugins").addFilter(lambda record: "zensical" not in record.getMessage().lower())
+
+_ROOT = Path(__file__).resolve().parents[2]
+_sources: dict[str, Path] = {}
+"""By page: the file of the repository that its Markdown came from."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the references, and files of the repository that pages link to."""
+    made = {
+        "reference/configuration.md": configuration_reference(),
+        "reference/cli.md": cli_reference(),
+        **http_references(),
+    }
+    for uri, content in made.items():
+        files.append(File.generated(config, uri, content=content))
+    written = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    _sources.clear()
+    for path in linked_files(_ROOT, written):
+        uri, content = page_of_file(_ROOT, path)
+        files.append(File.generated(config, uri, content=content))
+        _sources[uri] = path
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links to files of the repository lead to their pages."""
+    uri = page.file.src_uri
+    source = _sources.get(uri) or _ROOT / "docs" / uri
+    return with_links(_ROOT, markdown, uri, source)
+
+
+def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Any) -> dict[str, Any]:
+    """Chinese pages say that they are Chinese, to browsers and screen readers."""
+    if page.file.src_uri.startswith("zh/") or page.file.src_uri.endswith("README.zh-CN.md"):
+        page.meta["lang"] = "zh-CN"
+    return context
