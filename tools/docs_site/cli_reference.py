@@ -52,8 +52,10 @@ def _row(option: Any) -> str:
         default = "on" if default else ""
     else:
         default = f"`{', '.join(map(str, default)) if isinstance(default, (list, tuple)) else default}`"
+    variables = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
+    meant = " ".join([getattr(option, "help", None) or "", *(f"`${name}`" for name in variables)])
     several = ", may be repeated" if getattr(option, "multiple", False) else ""
-    return f"| {shown} | {takes}{several} | {default} | {_cell(getattr(option, 'help', None) or '')} |"
+    return f"| {shown} | {takes}{several} | {default} | {_cell(meant)} |"
 
 
 def _metavar(argument: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     uri = page.file.src_uri
     source = _sources.get(uri) or _ROOT / "docs" / uri
     return with_links(_ROOT, markdown, uri, source)
+
+
+_FIGURE = re.compile(r'(?:<p>)?<img alt="([^"]*)" src="(?:[^"]*/)?figures/([\w-]+)\.svg"\s*/?>(?:</p>)?')
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Figures stand in the page itself, so that they follow its palette."""
+
+    def figure(match: re.Match[str]) -> str:
+        drawn = (_ROOT / "docs" / "figures" / f"{match[2]}.svg").read_text(encoding="utf-8")
+        marked = re.sub(r"rx-tip(-back)?(?=[\")])", rf"rx-tip\1-{match[2]}", drawn)  # ids are the page's own
+        return f'<figure class="rx-drawn">{re.sub(r"<style>.*?</style>", "", marked, flags=re.DOTALL)}</figure>'
+
+    return _FIGURE.sub(figure, html)
 
 
 def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Any) -> dict[str, Any]:
