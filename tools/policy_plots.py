@@ -2,8 +2,8 @@
 
 python tools/policy_plots.py TRACE --name conversation --speedups 1.0,1.6
 
-writes docs/figures/policies-NAME.svg (first tokens, hits) and policies-NAME-spread.svg (who waits how long at the last speed),
-and prints the table. The figures depend on the trace, the options and the seed alone, not on the machine.
+writes docs/figures/policies-NAME.svg (first tokens, hits) and policies-NAME-spread.svg (who waits how long at
+the last speed), and prints the table. The figures depend on the trace, the options and the seed alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from radixway.simulate import Figures, Outcome, Setting, compare, figures_of, re
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 POLICIES = (
-    "round_robin,power_of_two,least_loaded,prefix_affinity,kv_aware:overlap_weight=1,kv_aware:overlap_weight=8,expected_time"
+    "round_robin,power_of_two,least_loaded,prefix_affinity,"
+    "kv_aware:overlap_weight=1,kv_aware:overlap_weight=8,expected_time"
 )
 _KINDS = ("cool", "warm")
 
@@ -52,7 +53,11 @@ def bars(told: dict[float, dict[str, Figures]], title: str) -> Drawing:
 
 def spread(outcomes: dict[str, Outcome], title: str) -> Drawing:
     """For each policy the time that half, nine tenths and 99 of a hundred requests wait at most."""
-    sheet = Drawing(860, 96 + 34 * len(outcomes), f"{title}: the median, the 90th and the 99th percentile of waiting, by policy")
+    sheet = Drawing(
+        860,
+        96 + 34 * len(outcomes),
+        f"{title}: the median, the 90th and the 99th percentile of waiting, by policy",
+    )
     sheet.text(20, 24, title, kind="strong")
     longest = max(max(_at(each, 0.99) for each in outcomes.values()), 1e-9)
     for row, (name, outcome) in enumerate(outcomes.items()):
@@ -63,9 +68,16 @@ def spread(outcomes: dict[str, Outcome], title: str) -> Drawing:
             right = 250 + _at(outcome, share) / longest * 520
             sheet.bar(round(left, 1), y, round(max(right - left, 0), 1), 22, kind)
             left = right
-        sheet.text(round(left + 8, 1), y + 16, f"{_at(outcome, 0.5):.2f} · {_at(outcome, 0.9):.2f} · {_at(outcome, 0.99):.2f}", kind="faint")
+        sheet.text(
+            round(left + 8, 1),
+            y + 16,
+            f"{_at(outcome, 0.5):.2f} · {_at(outcome, 0.9):.2f} · {_at(outcome, 0.99):.2f}",
+            kind="faint",
+        )
     y = sheet.height - 30
-    for at, (kind, words) in enumerate((("cool", "half wait no longer, s"), ("sun", "nine in ten"), ("warm", "99 of a hundred"))):
+    for at, (kind, words) in enumerate(
+        (("cool", "half wait no longer, s"), ("sun", "nine in ten"), ("warm", "99 of a hundred"))
+    ):
         sheet.bar(250 + at * 170, y, 14, 14, kind)
         sheet.text(270 + at * 170, y + 12, words, kind="faint")
     return sheet
@@ -77,7 +89,9 @@ def _at(outcome: Outcome, share: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", type=Path, help="Mooncake's format, gzipped or not")
     parser.add_argument("--name", required=True, help="of the plots' files")
     parser.add_argument("--title", default="", help="what the trace is; else its file's name")

@@ -15,7 +15,7 @@ def cli_reference() -> str:
 
     parts = [
         "# Every command\n",
-        "Made from the command line itself when this site is built. `radixway COMMAND --help` says the same.\n",
+        "Made from the command line when this site is built. `radixway COMMAND --help` says the same.\n",
     ]
     return "\n".join([*parts, *_tell("radixway", typer.main.get_command(app), 2)])
 
@@ -26,7 +26,9 @@ def _tell(name: str, command: Any, depth: int) -> Iterator[str]:
         yield f"{'#' * depth} `{name}`\n"
         yield f"{_prose(command.help or '')}\n"
     arguments = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each.param_type_name == "option" and "--help" not in each.opts]
+    options = [
+        each for each in command.params if each.param_type_name == "option" and "--help" not in each.opts
+    ]
     if not commands:
         words = " ".join(_metavar(each) for each in arguments)
         yield f"```text\n{' '.join(filter(None, [name, words, '[OPTIONS]' if options else '']))}\n```\n"

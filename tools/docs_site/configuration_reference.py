@@ -1,7 +1,7 @@
 """The configuration reference: every key of the typed tree, read from the models themselves.
 
-What a key means is the text under its field in `src/radixway/config/`, which pydantic does not keep; it is read
-from the source, so that nothing has to be said twice and importing the configuration costs nothing more.
+What a key means is the text under its field in `src/radixway/config/`, which pydantic does not keep; it is
+read from the source, so that nothing has to be said twice and importing the configuration costs nothing more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, IPvAnyNetwork, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -47,7 +50,7 @@ def _class_node(model: type) -> ast.ClassDef | None:
 def meaning_of(model: type[BaseModel], name: str) -> str:
     """The text under a field, of the class that declares it last."""
     for declaring in model.__mro__:
-        node = _class_node(declaring) if name in declaring.__dict__.get("__annotations__", {}) else None
+        node = _class_node(declaring) if name in inspect.get_annotations(declaring) else None
         if node is None:
             continue
         for field, after in zip(node.body, [*node.body[1:], None], strict=True):
@@ -84,7 +87,12 @@ def type_in_words(annotation: Any) -> str:
         parts = list(dict.fromkeys(type_in_words(part) for part in typing.get_args(annotation)))
         return _or(sorted(parts, key=lambda part: part == "null"))
     if origin is Literal:
-        return _or([f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in typing.get_args(annotation)])
+        return _or(
+            [
+                f"`{str(value).lower() if isinstance(value, bool) else value}`"
+                for value in typing.get_args(annotation)
+            ]
+        )
     if origin is not None and isinstance(origin, type):
         inside = [part for part in typing.get_args(annotation) if part is not Ellipsis]
         if issubclass(origin, Mapping):
@@ -122,15 +130,23 @@ def _or(parts: list[str]) -> str:
 
 
 def _plural(word: str) -> str:
-    return {"text": "texts", "section": "sections", "integer": "integers", "number": "numbers", "path": "paths", "network": "networks", "secret text": "secret texts"}.get(
-        word, word
-    )
+    return {
+        "text": "texts",
+        "section": "sections",
+        "integer": "integers",
+        "number": "numbers",
+        "path": "paths",
+        "network": "networks",
+        "secret text": "secret texts",
+    }.get(word, word)
 
 
 def _bounds(field: FieldInfo) -> str:
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "length ≥", "max_length": "length ≤"}
     found = [
-        f"{sign} {getattr(rule, name):,}" if isinstance(getattr(rule, name), int) else f"{sign} {getattr(rule, name)}"
+        f"{sign} {getattr(rule, name):,}"
+        if isinstance(getattr(rule, name), int)
+        else f"{sign} {getattr(rule, name)}"
         for rule in field.metadata
         for name, sign in signs.items()
         if getattr(rule, name, None) is not None
@@ -196,7 +212,9 @@ def _told_apart(model: type[BaseModel]) -> str:
     name = model.model_fields.get("name")
     if name is not None and typing.get_origin(name.annotation) is Literal:
         return ", ".join(str(value) for value in typing.get_args(name.annotation))
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", model.__name__.removesuffix("Section").removesuffix("Policy")).lower()
+    return re.sub(
+        r"(?<!^)(?=[A-Z])", " ", model.__name__.removesuffix("Section").removesuffix("Policy")
+    ).lower()
 
 
 def _cell(text: str) -> str:
@@ -204,13 +222,27 @@ def _cell(text: str) -> str:
 
 
 def _linked(text: str) -> str:
-    """`docs/routing.md` in a comment is a page here."""
-    return re.sub(r"\(docs/([\w-]+)\.md\)", r"([\1](../\1.md))", text)
+    """`(docs/routing.md)` in a comment is a page here."""
+
+    def page(match: re.Match[str]) -> str:
+        return f"([{match[1]}](../{match[1]}.md))" if (_DOCS / f"{match[1]}.md").is_file() else match[0]
+
+    return re.sub(r"\(docs/([\w-]+)\.md\)", page, text)
 
 
-def _tell(title: str, model: type[BaseModel], depth: int, stands: dict[type[BaseModel], str]) -> Iterator[str]:
-    """A section and all below it. `stands`: where each model has been told already, for it is told once."""
-    stands[model] = title
+def _places(title: str, model: type[BaseModel], found: dict[type[BaseModel], str]) -> None:
+    """Where each model is told: under the first key that takes it, for it is told once."""
+    found[model] = title
+    for key in keys_of(model):
+        for apart, each in key.sections:
+            if each not in found:
+                _places(_path(title, key, apart), each, found)
+
+
+def _tell(
+    title: str, model: type[BaseModel], depth: int, places: Mapping[type[BaseModel], str]
+) -> Iterator[str]:
+    """A section, and those below it that are told there."""
     yield f"{'#' * min(depth, 6)} `{title}` {{ #{_anchor(title)} }}\n"
     yield f"{_linked(summary(model))}\n"
     keys = keys_of(model)
@@ -218,17 +250,18 @@ def _tell(title: str, model: type[BaseModel], depth: int, stands: dict[type[Base
     for key in keys:
         shown = f"`{key.name}`"
         if key.sections:
-            apart, each = key.sections[0]
-            shown = f"[`{key.name}`](#{_anchor(stands.get(each) or _path(title, key, apart))})"
+            shown = f"[`{key.name}`](#{_anchor(places[key.sections[0][1]])})"
         default = f"`{key.default}`" if key.default and not key.default.startswith("`") else key.default
         if key.default == "needed":
             default = "*needed*"
-        yield f"| {shown} | {_cell(key.type)} | {_cell(default)} | {_cell(_linked(key.meaning or _of_sections(key)))} |"
+        meaning = _linked(key.meaning or _of_sections(key))
+        yield f"| {shown} | {_cell(key.type)} | {_cell(default)} | {_cell(meaning)} |"
     yield ""
     for key in keys:
         for apart, each in key.sections:
-            if each not in stands:
-                yield from _tell(_path(title, key, apart), each, depth + 1, stands)
+            path = _path(title, key, apart)
+            if places[each] == path:
+                yield from _tell(path, each, depth + 1, places)
 
 
 def _of_sections(key: Key) -> str:
@@ -245,7 +278,7 @@ def _anchor(title: str) -> str:
 
 
 def holes(model: type[BaseModel], at: str = "", inside: tuple[type, ...] = ()) -> list[str]:
-    """Keys of which nothing says what they mean, neither under them nor in what a section of theirs is for."""
+    """Keys of which nothing says what they mean, neither under them nor in their section."""
     found = []
     for key in keys_of(model):
         path = f"{at}.{key.name}".lstrip(".")
@@ -263,18 +296,21 @@ def configuration_reference() -> str:
 
     parts = [
         "# Every key of the configuration\n",
-        "Made from the typed tree in `src/radixway/config/` when this site is built, so it is what this version "
-        "takes. Every key is optional unless it says *needed*; `RADIXWAY__SECTION__KEY` in the environment "
+        "Made from the typed tree in `src/radixway/config/` when this site is built, so it is what this "
+        "version takes. Every key is optional unless it says *needed*; "
+        "`RADIXWAY__SECTION__KEY` in the environment "
         "overrides the file. The [annotated file](../configuration.md) shows all of it as one YAML.\n",
     ]
     keys = keys_of(Config)
     parts += [f"- [`{key.name}`](#{_anchor(_path('', key, '').lstrip('.'))})" for key in keys]
     parts.append("")
-    stands: dict[type[BaseModel], str] = {}
-    for key in keys:
-        for apart, model in key.sections:
-            title = _path("", key, apart).lstrip(".")
-            parts += _tell(title, model, 2, stands)
+    sections = [(_path("", key, apart).lstrip("."), model) for key in keys for apart, model in key.sections]
+    places: dict[type[BaseModel], str] = {}
+    for title, model in sections:
+        if model not in places:
+            _places(title, model, places)
+    for title, model in sections:
+        parts += _tell(title, model, 2, places)
     return "\n".join(parts)
 
 

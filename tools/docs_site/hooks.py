@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: pages made from the code, and links that lead out of `docs/`."""
+"""What MkDocs calls while it builds the site: pages made from the code, links that lead out of `docs/`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from cli_reference import cli_reference
 from configuration_reference import configuration_reference
+from draw import site_style
 from http_reference import http_references
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -28,6 +29,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/configuration.md": configuration_reference(),
         "reference/cli.md": cli_reference(),
         **http_references(),
+        "assets/figures.css": site_style(),
     }
     for uri, content in made.items():
         files.append(File.generated(config, uri, content=content))
@@ -56,7 +58,9 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     def figure(match: re.Match[str]) -> str:
         drawn = (_ROOT / "docs" / "figures" / f"{match[2]}.svg").read_text(encoding="utf-8")
         marked = re.sub(r"rx-tip(-back)?(?=[\")])", rf"rx-tip\1-{match[2]}", drawn)  # ids are the page's own
-        return f'<figure class="rx-drawn">{re.sub(r"<style>.*?</style>", "", marked, flags=re.DOTALL)}</figure>'
+        return (
+            f'<figure class="rx-drawn">{re.sub(r"<style>.*?</style>", "", marked, flags=re.DOTALL)}</figure>'
+        )
 
     return _FIGURE.sub(figure, html)
 

@@ -109,14 +109,20 @@ def page_of(document: Mapping[str, Any], title: str, about: str) -> str:
         for method in _METHODS:
             if method in item:
                 operation = item[method]
-                by_tag.setdefault((operation.get("tags") or ["other"])[0], []).append((method, path, operation))
+                by_tag.setdefault((operation.get("tags") or ["other"])[0], []).append(
+                    (method, path, operation)
+                )
     shapes = document.get("components", {}).get("schemas", {})
     parts = [f"# {title}\n", f"Made from OpenAPI when this site is built. {about}\n"]
     for tag, operations in by_tag.items():
         parts.append(f"## {tag.replace('_', ' ').capitalize()}\n")
         for method, path, operation in operations:
             parts += _operation(method, path, operation)
-    wanted = {name: shape for name, shape in shapes.items() if name not in ("HTTPValidationError", "ValidationError")}
+    wanted = {
+        name: shape
+        for name, shape in shapes.items()
+        if name not in ("HTTPValidationError", "ValidationError")
+    }
     if wanted:
         parts.append("## Shapes\n")
         for name, shape in sorted(wanted.items()):
@@ -138,14 +144,19 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator
         if "properties" in schema:
             rows += _fields(schema, "body")
         elif schema:
-            rows.append(f"| | body | {_type(schema)} | {'needed' if body.get('required') else ''} | `{media}` |")
+            rows.append(
+                f"| | body | {_type(schema)} | {'needed' if body.get('required') else ''} | `{media}` |"
+            )
     if rows:
         yield "| name | in | type | | |\n|---|---|---|---|---|"
         yield "\n".join(rows) + "\n"
     answers = []
     for status, answer in operation.get("responses", {}).items():
         content = answer.get("content", {})
-        kinds = [f"`{media}`" + (f": {_type(each['schema'])}" if each.get("schema") else "") for media, each in content.items()]
+        kinds = [
+            f"`{media}`" + (f": {_type(each['schema'])}" if each.get("schema") else "")
+            for media, each in content.items()
+        ]
         said = answer.get("description", "")
         said = "" if said in ("Successful Response", "Validation Error") else said
         if status != "422" or "HTTPValidationError" not in json.dumps(answer):
@@ -161,7 +172,8 @@ def _fields(schema: Mapping[str, Any], place: str) -> Iterator[str]:
         default = field.get("default")
         if default not in (None, [], {}, ""):
             said = f"{said} Default `{json.dumps(default, ensure_ascii=False)}`.".strip()
-        yield f"| `{name}` | {place} | {_type(field)} | {'needed' if name in needed else ''} | {_cell(said)} |"
+        must = "needed" if name in needed else ""
+        yield f"| `{name}` | {place} | {_type(field)} | {must} | {_cell(said)} |"
 
 
 def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
@@ -195,11 +207,20 @@ def _type(schema: Mapping[str, Any]) -> str:
         return " or ".join(kind)
     if kind == "array":
         return f"list of {_type(schema.get('items', {}))}"
-    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping) and schema["additionalProperties"]:
+    if (
+        kind == "object"
+        and isinstance(schema.get("additionalProperties"), Mapping)
+        and schema["additionalProperties"]
+    ):
         return f"mapping of {_type(schema['additionalProperties'])}"
     bounds = [
         f"{sign} {schema[key]}"
-        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
+        for key, sign in (
+            ("minimum", "≥"),
+            ("exclusiveMinimum", ">"),
+            ("maximum", "≤"),
+            ("exclusiveMaximum", "<"),
+        )
         if key in schema
     ]
     shown = schema.get("format") if kind == "string" and schema.get("format") else kind

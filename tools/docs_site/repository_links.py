@@ -9,7 +9,15 @@ from pathlib import Path
 
 _LINK = re.compile(r"(?<!!)(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^(\s*)(```|~~~).*?^\1\2\s*$", re.MULTILINE | re.DOTALL)
-_LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml", ".env": "ini", ".sh": "bash"}
+_LANGUAGES = {
+    ".py": "python",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".json": "json",
+    ".toml": "toml",
+    ".env": "ini",
+    ".sh": "bash",
+}
 _ALWAYS = ("benchmarks/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.zh-CN.md", "examples/README.md")
 """In the navigation."""
 
@@ -33,7 +41,9 @@ def page_of_file(root: Path, path: Path) -> tuple[str, str]:
     """Where a file's page stands, and its Markdown: its own, the text in a frame, or a folder's list."""
     name = path.relative_to(root).as_posix()
     if path.is_dir():
-        rows = "\n".join(f"- `{each.name}`" for each in sorted(path.iterdir()) if not each.name.startswith((".", "__")))
+        rows = "\n".join(
+            f"- `{each.name}`" for each in sorted(path.iterdir()) if not each.name.startswith((".", "__"))
+        )
         return _uri(root, path), f"# `{name}/`\n\n{rows}\n"
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
@@ -44,7 +54,7 @@ def page_of_file(root: Path, path: Path) -> tuple[str, str]:
 
 def with_links(root: Path, markdown: str, uri: str, source: Path) -> str:
     """The page's Markdown, with links that lead where its files stand on the site."""
-    here = os.path.dirname(uri) or "."
+    here = Path(uri).parent
 
     def lead(match: re.Match[str]) -> str:
         path = _resolve(match[2], source)
@@ -55,9 +65,7 @@ def with_links(root: Path, markdown: str, uri: str, source: Path) -> str:
         target = _uri(root, path)
         return f"{match[1]}{os.path.relpath(target, here)}{match[3]}"
 
-    return "".join(
-        part if is_code else _LINK.sub(lead, part) for part, is_code in _prose_and_code(markdown)
-    )
+    return "".join(part if is_code else _LINK.sub(lead, part) for part, is_code in _prose_and_code(markdown))
 
 
 def _prose_and_code(markdown: str) -> Iterator[tuple[str, bool]]:

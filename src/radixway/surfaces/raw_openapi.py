@@ -1,4 +1,4 @@
-"""What is served raw has its place in `/openapi.json`, too: completions, and calls of agents within sessions."""
+"""What is served raw has its place in `/openapi.json`, too: completions, and calls of agents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from radixway.surfaces.openai import ChatBody, CompletionBody
 _BODIES = {"/v1/chat/completions": ChatBody, "/v1/completions": CompletionBody, "/generate": GenerateBody}
 
 _MEANT = {
-    "/v1/chat/completions": "A conversation's answer, whole or streamed. `model: auto` leaves the model to the gateway.",
+    "/v1/chat/completions": "A conversation's answer, whole or streamed. `model: auto` leaves it open.",
     "/v1/completions": "What follows a prompt, whole or streamed.",
-    "/generate": "SGLang's: text or token ids in, text and token ids out; `return_logprob` and the rest travel on.",
+    "/generate": "SGLang's: text or token ids in, both out; `return_logprob` and the rest travel on.",
 }
 _AGENTS = {
-    "/sessions/{session_id}/v1/chat/completions": "OpenAI's chat completions, recorded as calls of a session.",
+    "/sessions/{session_id}/v1/chat/completions": "OpenAI's chat completions, recorded as a session's.",
     "/sessions/{session_id}/v1/completions": "OpenAI's completions, recorded likewise.",
     "/sessions/{session_id}/v1/responses": "OpenAI's responses, recorded likewise.",
     "/sessions/{session_id}/v1/messages": "Anthropic's messages, recorded likewise.",
@@ -63,7 +63,7 @@ def describe_raw(app: FastAPI) -> None:
 
 
 def _operation(path: str, meant: str, schema: dict[str, Any]) -> dict[str, Any]:
-    ok = {"application/json": {}, "text/event-stream": {}}
+    ok: dict[str, Any] = {"application/json": {}, "text/event-stream": {}}
     return {
         "operationId": path.strip("/").replace("/", "_").replace("{", "").replace("}", "") + "_post",
         "tags": ["answering"],

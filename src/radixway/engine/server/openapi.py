@@ -1,4 +1,4 @@
-"""The engine's OpenAPI: paths as they are routed, what they are for from their docstrings, bodies from their structs."""
+"""The engine's OpenAPI: paths as routed, what they are for from docstrings, bodies from their structs."""
 
 from __future__ import annotations
 
