@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nicegui import ui
@@ -17,7 +17,7 @@ _NARROW = 900
 
 
 @contextmanager
-def frame(visit: Visit, current: Page) -> Iterator[None]:
+def frame(visit: Visit, current: Page, is_over: Callable[[], bool]) -> Iterator[None]:
     """The page is drawn within."""
     say = visit.say
     with ui.header(elevated=False).classes("rw-bar"):
@@ -43,7 +43,7 @@ def frame(visit: Visit, current: Page) -> Iterator[None]:
     menu.on_click(drawer.toggle)
     _shortcuts(visit)
     with ui.element("main").props('id="rw-main" tabindex="-1"').classes("rw-main"):
-        _banner(visit)
+        _banner(visit, is_over)
         yield
 
 
@@ -111,7 +111,7 @@ def _shortcut(keys: str, does: str) -> None:
         ui.label(does)
 
 
-def _banner(visit: Visit) -> None:
+def _banner(visit: Visit, is_over: Callable[[], bool]) -> None:
     with ui.element("div").props('role="alert"').classes("rw-banner") as banner:
         banner.set_visibility(False)
         ui.icon("cloud_off").props("aria-hidden=true")
@@ -120,5 +120,11 @@ def _banner(visit: Visit) -> None:
     def show(away: bool) -> None:
         banner.set_visibility(away)
 
+    def look() -> None:
+        visit.watch.want(visit.gateway)
+        show(visit.watch.away)
+        if is_over():
+            ui.navigate.to(visit.link("/sign-in"))
+
     visit.on_away = show
-    visit.on_signed_out = lambda: ui.navigate.to(visit.link("/sign-in"))
+    ui.timer(1.0, look)

@@ -41,6 +41,8 @@ _POLICY = "; ".join(
         "form-action 'self'",
     )
 )
+_DONE = '42["event"'
+"""How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
 _HEADERS = (
     (b"content-security-policy", _POLICY.encode("ascii")),
     (b"x-frame-options", b"DENY"),
@@ -89,7 +91,7 @@ class Guard:
         scope["state"]["signed_in"] = session
         PREFERENCES.set(preferences_of(request))
         if scope["type"] == "websocket":
-            receive = _until_over(session, receive)
+            receive = _until_over(session, receive, self._sign_ins)
         await self._app(scope, receive, send)
 
     def _is_ours(self, request: HTTPConnection) -> bool:
@@ -162,8 +164,9 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-def _until_over(session: SignedIn, receive: Receive) -> Receive:
-    """`receive`, for which the browser is gone once the session is over."""
+def _until_over(session: SignedIn, receive: Receive, sign_ins: SignIns) -> Receive:
+    """`receive`, for which the browser is gone once the session is over. What people do makes it last
+    longer."""
     over = asyncio.Event()
     session.on_end.append(over.set)
 
@@ -176,6 +179,8 @@ def _until_over(session: SignedIn, receive: Receive) -> Receive:
             await asyncio.wait({next_one, ended}, return_when=asyncio.FIRST_COMPLETED)
             if next_one.done():
                 message: Message = next_one.result()
+                if (message.get("text") or "").startswith(_DONE):
+                    sign_ins.seen(session)
                 if message["type"] == "websocket.disconnect" and over.set in session.on_end:
                     session.on_end.remove(over.set)
                 return message

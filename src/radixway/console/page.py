@@ -13,6 +13,7 @@ from starlette.requests import Request
 from radixway.console.calls import Calls, GatewayAway, Refused, SignedOut
 from radixway.console.preferences import Preferences
 from radixway.console.texts import Say
+from radixway.console.watching import Watch
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,12 @@ class Visit:
     gateway: Calls
     say: Say
     preferences: Preferences
+    watch: Watch
+    """What the gateway's metrics and its list of workers said last, read for all at once."""
     signs_out: bool
     """It signed in with a key, so there is something to sign out of."""
+    around: ui.element
+    """The page itself: what is said or asked stands here, whatever becomes of the element that asked."""
     on_away: Callable[[bool], None] = lambda _: None
     """The frame's banner: told whether the gateway is away."""
     on_signed_out: Callable[[], None] = lambda: None
@@ -60,6 +65,19 @@ class Visit:
                 self.on_away(False)
 
         return ui.timer(seconds, refresh_trying)
+
+    def whenever_read(self, show: Callable[[], None]) -> None:
+        """Call `show` now, if the watch has read anything, and each time it has read anew."""
+        seen = 0
+
+        def show_anew() -> None:
+            nonlocal seen
+            if self.watch.read != seen:
+                seen = self.watch.read
+                show()
+
+        show_anew()
+        ui.timer(0.5, show_anew)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from radixway.console.calls import Line
 from radixway.console.guarding import Guard
 from radixway.console.sign_in import sign_in_routes
 from radixway.console.signing import SignIns
+from radixway.console.watching import Watch
 from radixway.web import AppServer, bind, bind_unix
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class ConsoleOptions:
 async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> None:
     """Serve until a signal; `ready` is told the address. Raises CannotListen."""
     line = Line(options.gateway)
-    app, lifespan = _build(options, line)
+    watch = Watch()
+    app, lifespan = _build(options, line, watch)
     unix = options.listen.removeprefix("unix:")
     if unix != options.listen:
         listener = bind_unix(Path(unix))
@@ -49,13 +51,14 @@ async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> 
         listener = bind(host.strip("[]"), int(port))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(line.open())
+        await stack.enter_async_context(watch.running())
         await stack.enter_async_context(lifespan.router.lifespan_context(lifespan))
         server = AppServer(app, listener, drain_s=1, websockets=True)  # after NiceGUI has looked for servers
         server.stop_on_signals()
         await server.serve(lambda: ready(server.url))
 
 
-def _build(options: ConsoleOptions, line: Line) -> tuple[Guard, FastAPI]:
+def _build(options: ConsoleOptions, line: Line, watch: Watch) -> tuple[Guard, FastAPI]:
     from nicegui import ui
 
     from radixway.console.assets import DIRECTORY
@@ -67,7 +70,7 @@ def _build(options: ConsoleOptions, line: Line) -> tuple[Guard, FastAPI]:
     app.router.routes.append(Route(BASE, _to_first))
     app.router.routes += sign_in_routes(line, sign_ins, options.attempts_per_minute)
     app.router.routes.append(Mount(f"{BASE}/assets", StaticFiles(directory=DIRECTORY)))
-    add_pages(line)
+    add_pages(line, sign_ins, watch)
     ui.run_with(
         app,
         mount_path=BASE,

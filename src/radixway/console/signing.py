@@ -63,6 +63,16 @@ class SignIns:
             for each in found.on_end:
                 each()
 
+    def seen(self, session: SignedIn) -> None:
+        """Somebody did something."""
+        session.seen_at = self._clock()
+
+    def is_over(self, session: SignedIn) -> bool:
+        """Whether it is, now that time has passed; nothing is asked of those who need no key."""
+        if session.key is not None and not session.over and self._clock() - session.seen_at > self._idle_s:
+            self.end_with(session)
+        return session.over
+
     def end_with(self, session: SignedIn) -> None:
         """The same by the session: its key is not valid any more."""
         for token, each in list(self._by_token.items()):

@@ -14,21 +14,23 @@ from radixway.console.frame import frame
 from radixway.console.page import Page, Visit
 from radixway.console.pages import PAGES
 from radixway.console.preferences import PREFERENCES
+from radixway.console.signing import SignIns
 from radixway.console.texts import Say
+from radixway.console.watching import Watch
 
 log = logging.getLogger(__name__)
 
 
-def add_pages(line: Line) -> None:
+def add_pages(line: Line, sign_ins: SignIns, watch: Watch) -> None:
     """Every page of `PAGES`; the first one at `/` too."""
     for page in PAGES:
         for path in (page.path, *page.also):
-            _add(page, path, line)
-    _add(PAGES[0], "/", line)
+            _add(page, path, line, sign_ins, watch)
+    _add(PAGES[0], "/", line, sign_ins, watch)
     app.on_exception(lambda error: log.error("a page failed", exc_info=error))
 
 
-def _add(page: Page, path: str, line: Line) -> None:
+def _add(page: Page, path: str, line: Line, sign_ins: SignIns, watch: Watch) -> None:
     @_InTheVisitorsWay(path, response_timeout=30)
     async def show(request: Request) -> None:
         preferences = PREFERENCES.get()
@@ -43,9 +45,13 @@ def _add(page: Page, path: str, line: Line) -> None:
             gateway=Calls(line, signed_in.key),
             say=say,
             preferences=preferences,
+            watch=watch,
             signs_out=signed_in.key is not None,
+            around=ui.element("div").classes("rw-around"),
         )
-        with frame(visit, page):
+        watch.want(visit.gateway)
+        visit.on_signed_out = lambda: sign_ins.end_with(signed_in)
+        with frame(visit, page, lambda: sign_ins.is_over(signed_in)):
             async with visit.trying():
                 await page.build(visit)
 

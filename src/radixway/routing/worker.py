@@ -201,4 +201,6 @@ class Worker:
             "breaker": self.breaker.state(monotonic()).value,
             "kv_events": asdict(self.kv_events),
             "last_error": self.last_error,
+            "given": self.given.model_dump(mode="json", exclude={"url", "api_key"}, exclude_defaults=True),
+            "has_key": self.given.api_key is not None,
         }

@@ -35,6 +35,17 @@
       document.cookie = `${name}=${value}; Path=/console; Max-Age=31536000; SameSite=Strict`;
       location.reload();
     },
+    /** New points for each line of a chart; those before `since` (milliseconds) go. */
+    chart(id, lines, since) {
+      const chart = getElement(id)?.chart;
+      if (!chart) return;
+      const series = chart.getOption().series.map((line, number) => ({
+        data: [...line.data.filter((point) => point[0] >= since), ...lines[number]],
+      }));
+      const last = Math.max(...series.flatMap((line) => line.data.slice(-1).map((point) => point[0])));
+      const first = Math.min(...series.flatMap((line) => line.data.slice(0, 1).map((point) => point[0])));
+      chart.setOption({ series, xAxis: { min: first, max: last } });
+    },
     /** A form of one button. */
     post(path) {
       const form = Object.assign(document.createElement("form"), { method: "post", action: path });

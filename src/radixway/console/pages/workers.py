@@ -2,25 +2,73 @@
 
 from __future__ import annotations
 
-from nicegui import ui
+from collections.abc import Mapping
+from typing import Any
+
+from nicegui import events, ui
 
 from radixway.console.page import Page, Visit
+from radixway.console.worker_actions import WorkerActions
+from radixway.console.worker_adding import ask_for_a_worker
+from radixway.console.worker_details import WorkerDetails
+from radixway.console.worker_rows import BODY, STATES, columns, row_of
+
+_ROWS_PER_PAGE = 50
 
 
 async def build(visit: Visit) -> None:
-    """The table of all workers."""
-    say = visit.say
-    with ui.element("div").classes("rw-page-title"), ui.element("h1"):
-        ui.label(say("workers.title"))
+    """The table of all workers; one that is clicked shows all that is known of it."""
+    say, watch = visit.say, visit.watch
+    actions = WorkerActions(visit)
+    with ui.element("div").classes("rw-page-title"):
+        with ui.element("h1"):
+            ui.label(say("workers.title"))
+        count = ui.label().classes("rw-muted rw-number")
+        search = ui.input(placeholder=say("workers.search")).props("outlined dense clearable data-search")
+        search.props(f'aria-label="{say("workers.search")}" type=search').classes("rw-search")
+        options = {"": say("workers.state.any")} | {state: say(f"workers.state.{state}") for state in STATES}
+        state = ui.select(options, value="").props(f'outlined dense aria-label="{say("workers.state")}"')
+        add = ui.button(say("workers.add"), icon="add").props("unelevated")
+        add.on_click(lambda: ask_for_a_worker(visit, actions))
     table = ui.table(
-        columns=[{"name": "url", "label": say("workers.url"), "field": "url"}], rows=[], row_key="url"
-    )
+        columns=columns(say),
+        rows=[],
+        row_key="url",
+        pagination={"rowsPerPage": _ROWS_PER_PAGE, "sortBy": "name"},
+    ).classes("rw-table")
+    table.props(f'flat :rows-per-page-options="[25, 50, 100, 0]" no-data-label="{say("workers.none")}"')
+    table.add_slot("body", BODY)
+    details = WorkerDetails(visit, actions)
 
-    async def refresh() -> None:
-        table.rows = (await visit.gateway.get("/list_workers"))["workers"]
+    def show() -> None:
+        rows = [row_of(say, worker, watch.by_worker.get(worker["name"])) for worker in watch.workers]
+        ready = sum(row["state"] == "ready" for row in rows)
+        count.set_text(say("workers.count", ready=ready, all=len(rows)))
+        wanted = (search.value or "").lower()
+        shown = [row for row in rows if wanted in row["found_by"] and state.value in ("", row["state"])]
+        if shown != table.rows:
+            table.rows = shown
+        details.show()
 
-    await refresh()
-    visit.every(2.0, refresh)
+    async def act(event: events.GenericEventArguments) -> None:
+        what, url = event.args
+        worker = _find(visit, url)
+        if worker is None:
+            return
+        if what == "details":
+            details.open(url)
+        else:
+            await actions.ask(what, worker)
+
+    table.on("act", act)
+    search.on_value_change(show)
+    state.on_value_change(show)
+    visit.whenever_read(show)
+
+
+def _find(visit: Visit, url: str) -> Mapping[str, Any] | None:
+    """The worker as it was when it was last read; nobody, if it has left."""
+    return next((worker for worker in visit.watch.workers if worker["url"] == url), None)
 
 
 PAGE = Page(name="workers", path="/workers", icon="dns", key="w", build=build)

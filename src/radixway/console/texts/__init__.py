@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from radixway.console.texts import frame, signing, workers
+from radixway.console.texts import frame, live, signing, workers
 from radixway.console.texts.said import LANGUAGES, Language, Said
 
 __all__ = ["LANGUAGES", "TEXTS", "Language", "Said", "Say"]
 
 TEXTS: dict[str, Said] = {
     **frame.TEXTS,
+    **live.TEXTS,
     **signing.TEXTS,
     **workers.TEXTS,
 }
