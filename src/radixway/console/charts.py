@@ -60,7 +60,7 @@ class MovingChart:
             "splitLine": {"lineStyle": {"color": _RULE}},
         }
         if percent:
-            value_axis["max"] = 1
+            value_axis |= {"max": 1, "interval": 0.25}
         return {
             "animation": False,
             "grid": {"left": 8, "right": 12, "top": 12, "bottom": 28, "containLabel": True},

@@ -28,7 +28,6 @@ class WorkerDetails:
             with ui.element("div").classes("rw-page-title"):
                 with ui.element("h2").classes("rw-mono"):
                     self._title = ui.label()
-                ui.space()
                 close = ui.button(icon="close", on_click=self._dialog.close).props("flat round dense")
                 close.props(f'aria-label="{visit.say("frame.close")}"')
             self._buttons = ui.element("div").classes("rw-row")
