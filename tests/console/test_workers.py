@@ -74,9 +74,7 @@ async def test_what_a_worker_calls_itself_is_text_and_no_markup(live, open_page)
     name = "<img src=x onerror=\"document.body.dataset.hit='1'\">${1}`{{1+1}}"
     async with scripted_worker(models=[name]) as worker, aiohttp.ClientSession() as client:
         headers = {"authorization": f"Bearer {live.key}"}
-        async with client.post(
-            f"{live.url}/add_worker", json={"url": worker.url}, headers=headers
-        ) as added:
+        async with client.post(f"{live.url}/add_worker", json={"url": worker.url}, headers=headers) as added:
             assert added.status == 200
         page = await open_page("/workers")
         row = row_of(page, worker.url)

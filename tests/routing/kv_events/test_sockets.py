@@ -139,9 +139,7 @@ class Dialect:
         self.form, self.topic, self.with_topic = form, topic.encode(), with_topic
         self.socket = context.socket(zmq.PUB)
         self.replays = context.socket(zmq.ROUTER)
-        self.replays.sndhwm = (
-            0  # a ROUTER drops what is not taken quickly
-        )
+        self.replays.sndhwm = 0  # a ROUTER drops what is not taken quickly
         self.replay_endpoint = f"tcp://127.0.0.1:{self.replays.bind_to_random_port('tcp://127.0.0.1')}"
         if connect_to is None:
             self.endpoint = f"tcp://127.0.0.1:{self.socket.bind_to_random_port('tcp://127.0.0.1')}"
