@@ -1,6 +1,5 @@
 """Gateways in pods: their configuration is read by our own reader, their probes and metrics are served."""
 
-import json
 import re
 import subprocess
 
@@ -11,8 +10,6 @@ from envoy_process import EXAMPLE, envoy_binary
 from kubernetes_api import matches
 from kustomize import KUBERNETES, OVERLAYS, containers, named, of_kind, overlay, workloads
 from mounted_config import config_of, gateway_of
-from radixway.app import Gateway
-from radixway.config import Config
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -154,53 +151,6 @@ def test_engines_serve_what_they_are_probed_for():
     assert _probes("radixway/engine") == {"/health", "/ready"}
     for path in _probes("radixway/engine"):
         assert "GET" in _ROUTES[path]
-
-
-THEIRS = ("vllm:", "DCGM_FI_", "up")
-"""Metrics of vLLM, of NVIDIA's exporter and of Prometheus itself."""
-
-
-async def test_alerts_and_dashboards_are_about_metrics_that_there_are():
-    (rules,) = of_kind(overlay("stack"), "PrometheusRule")
-    asked = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
-    boards = named(overlay("stack"), "ConfigMap", "radixway-dashboards")["data"]
-    panels = [panel for board in boards.values() for panel in json.loads(board)["panels"]]
-    assert len(boards) == 4
-    asked += [target["expr"] for panel in panels for target in panel["targets"]]
-    ours = {name for each in asked for name in _metrics_in(each) if not name.startswith(THEIRS)}
-    assert len(ours) > 20
-    told = {
-        "chat": {"enabled": False},
-        "guard": {"enabled": True},
-        "semantic_cache": {"enabled": True},
-        "tenants": {"acme": {}},
-    }
-    gateway = Gateway(Config.model_validate(told).model_copy(update={"semantic": _rules()}))
-    async with gateway.running():
-        text = (await gateway.metrics.scrape()).decode()
-    served = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
-    assert {re.sub(r"_bucket$", "", name) for name in ours} - served == set()
-
-
-def _metrics_in(query):
-    """Names in PromQL that are followed by neither a parenthesis nor stand within labels."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)", "", query)
-    return set(re.findall(r"(?<![\w:.])[a-zA-Z_][\w:]*\b(?!\s*\(|[\w:])", bare)) - {
-        "or",
-        "and",
-        "le",
-        "by",
-        "sum",
-        "avg",
-        "max",
-        "min",
-    }
-
-
-def _rules():
-    from radixway.config.semantic import SemanticSection
-
-    return SemanticSection.model_validate(yaml.safe_load((KUBERNETES / "rules" / "rules.yaml").read_text()))
 
 
 def test_the_sidecars_envoy_is_the_examples():
