@@ -25,20 +25,26 @@ SETS, SCALERS = "apps/v1/statefulsets", "autoscaling/v2/horizontalpodautoscalers
 
 @asynccontextmanager
 async def operating(namespaces=("ai",)):
-    """An API server, and the operator once it watches."""
+    """An API server, and the operator once it watches: in a loop of its own, because kopf waits 5 s at its
+    end for whatever else its loop has to do."""
     async with kubernetes_server(CRDS) as server:
-        stop, ready = asyncio.Event(), asyncio.Event()
-        settings = OperatorSettings(namespaces, server.url)
-        running = asyncio.create_task(run_operator(settings, stop, ready.set))
+        here, ready = asyncio.get_running_loop(), asyncio.Event()
+        stop = asyncio.Event()  # belongs to the loop that first waits for it
+        there = asyncio.new_event_loop()
+        operator = run_operator(
+            OperatorSettings(namespaces, server.url), stop, lambda: here.call_soon_threadsafe(ready.set)
+        )
+        running = asyncio.create_task(asyncio.to_thread(there.run_until_complete, operator))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await asyncio.wait(
                     {running, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED
                 )
             yield server
         finally:
-            stop.set()
+            there.call_soon_threadsafe(stop.set)
             await running
+            there.close()
 
 
 def model(name="qwen3", **spec):
