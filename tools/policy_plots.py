@@ -65,7 +65,7 @@ def spread(outcomes: dict[str, Outcome], title: str) -> Drawing:
         sheet.text(20, y + 16, name, kind="code")
         left = 250.0
         for share, kind in ((0.5, "cool"), (0.9, "sun"), (0.99, "warm")):
-            right = 250 + _at(outcome, share) / longest * 520
+            right = 250 + _at(outcome, share) / longest * 450
             sheet.bar(round(left, 1), y, round(max(right - left, 0), 1), 22, kind)
             left = right
         sheet.text(

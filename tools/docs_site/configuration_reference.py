@@ -60,7 +60,15 @@ def meaning_of(model: type[BaseModel], name: str) -> str:
                 continue
             if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                 return inspect.cleandoc(str(after.value.value))
+    if _is_one_word(model.model_fields[name].annotation):
+        return "Which one this is."
+    if "not used" in summary(model):
+        return "Read and not used."
     return model.model_fields[name].description or ""
+
+
+def _is_one_word(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is Literal and len(typing.get_args(annotation)) == 1
 
 
 def summary(model: type[BaseModel]) -> str:

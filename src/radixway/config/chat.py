@@ -19,10 +19,15 @@ class ChatModelSection(Section):
     """A model that pull workers serve."""
 
     name: str = Field(min_length=1)
+    """What chats ask for."""
     model_id: str = Field(min_length=1)
+    """What its workers serve, as they name it."""
     max_input_length: int = Field(ge=1)
+    """Tokens of a prompt; longer threads lose their oldest turns."""
     max_total_length: int = Field(ge=2)
+    """Tokens of prompt and answer together."""
     quantized: bool = False
+    """Its workers run it quantized: part of what tells their queue."""
 
 
 class ChatLimitsSection(Section):
@@ -31,17 +36,21 @@ class ChatLimitsSection(Section):
     messages_per_user: int = Field(default=60, ge=1)
     """Answers that a user may ask for in `per_s`."""
     per_s: float = Field(default=60.0, gt=0)
+    """The time in which they may ask for so many."""
     at_once: int = Field(default=3, ge=1)
     """Answers that a user may have under way."""
     queue: int | None = Field(default=None, ge=1)
     """Jobs that may wait in one queue."""
     messages_per_chat: int | None = Field(default=None, ge=1)
+    """Messages that a chat may have."""
     message_characters: int | None = Field(default=None, ge=1)
+    """Of one message; a longer one is refused."""
     tokens_per_chat: int | None = Field(default=None, ge=1)
     """That its prompts and answers may use in all; further answers are refused."""
     tokens_per_user: int | None = Field(default=None, ge=1)
     """That a user's prompts and answers may use in `tokens_per_user_s`; further answers are refused."""
     tokens_per_user_s: float = Field(default=86400.0, gt=0)
+    """The time over which a user's tokens are counted."""
 
 
 class ChatWorkersSection(Section):
@@ -99,6 +108,7 @@ class ChatSection(Section):
     lease_s: float = Field(default=30.0, gt=0)
     """How long a worker may be silent before its job is given to another."""
     attempts: int = Field(default=3, ge=1)
+    """Workers that may try a job, one after the other, in all."""
     after_words: Literal["abort", "restart"] = "abort"
     """An answer whose worker is lost amid its words ends there and keeps them, or begins anew."""
     workers: ChatWorkersSection = ChatWorkersSection()

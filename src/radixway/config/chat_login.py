@@ -53,6 +53,7 @@ class LoginSection(Section):
     """What every provider has."""
 
     client_id: _Word
+    """What the provider calls this gateway."""
     tenant: _Word = DEFAULT_TENANT
     """Whose users they become."""
 
@@ -61,6 +62,7 @@ class OAuthLoginSection(LoginSection):
     """A provider that tells who somebody is at a page of its own."""
 
     client_secret: SecretStr
+    """What the provider gave with it."""
     authorize_url: Url
     token_url: Url
     user_url: Url
@@ -70,16 +72,22 @@ class DiscordLoginSection(OAuthLoginSection):
     """Discord's addresses."""
 
     authorize_url: Url = "https://discord.com/oauth2/authorize"
+    """Where browsers are sent."""
     token_url: Url = "https://discord.com/api/oauth2/token"
+    """Where a code becomes a token."""
     user_url: Url = "https://discord.com/api/users/@me"
+    """Where a token says whose it is."""
 
 
 class GithubLoginSection(OAuthLoginSection):
     """GitHub's addresses; GitHub Enterprise has others."""
 
     authorize_url: Url = "https://github.com/login/oauth/authorize"
+    """Where browsers are sent."""
     token_url: Url = "https://github.com/login/oauth/access_token"
+    """Where a code becomes a token."""
     user_url: Url = "https://api.github.com/user"
+    """Where a token says whose it is."""
 
 
 class OidcLoginSection(LoginSection):
@@ -90,6 +98,7 @@ class OidcLoginSection(LoginSection):
     client_secret: SecretStr | None = None
     """None: a public client; PKCE alone."""
     scopes: tuple[_Word, ...] = ("openid", "profile")
+    """What is asked for."""
     required_claims: dict[str, str | bool] = Field(default={})
     """That an id token must have, with these values; `{hd: example.org}` lets in that domain alone."""
     admin_claim: _Word | None = None
@@ -149,5 +158,6 @@ class ChatSecretsSection(Section):
     auth_secret: _Given = None
     """Tokens are encrypted with what is derived from it and the salt."""
     auth_salt: Annotated[SecretStr | None, BeforeValidator(_none_if_empty)] = None
+    """Salts what is made of `auth_secret`; at least 16 characters."""
     root_token: _Given = None
     """The administrator's."""

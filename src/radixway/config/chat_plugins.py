@@ -45,10 +45,13 @@ class McpServerSection(Section):
     """A server of the Model Context Protocol: a command that speaks it on stdin and stdout, or a URL."""
 
     command: str | None = Field(default=None, min_length=1)
+    """A program to start, which speaks over stdio."""
     args: tuple[str, ...] = ()
+    """Arguments of the command."""
     env: dict[str, SecretStr] = Field(default={})
     """Of the command, besides `PATH`, `HOME` and the like."""
     cwd: str | None = None
+    """The directory in which it starts."""
     url: str | None = Field(default=None, pattern="^https?://")
     """Of streamable HTTP."""
     headers: dict[str, SecretStr] = Field(default={})

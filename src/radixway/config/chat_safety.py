@@ -16,6 +16,7 @@ class ChatSafetySection(Section):
     """Questions are judged before anybody answers them, and made safe."""
 
     level: Level = 0
+    """0: nothing is judged; 1: interventions matter; 2: cautions too; 3: every warning."""
     models: dict[str, Level] = Field(default={})
     """Levels of models that have one of their own, by name. No request can go below its model's."""
     url: str | None = Field(default=None, pattern=r"^https?://")
@@ -27,6 +28,7 @@ class ChatSafetySection(Section):
     failures: int = Field(default=3, ge=1)
     """Of the service in a row, until it is left alone for `rest_s`; then one question tries it."""
     rest_s: float = Field(default=10.0, gt=0)
+    """For how long; then one question tries it."""
 
     @property
     def is_on(self) -> bool:

@@ -14,7 +14,9 @@ class ChatWebhookSection(Section):
     """An address that is told of all users' events."""
 
     name: str = Field(min_length=1)
+    """How logs and deliveries call it."""
     url: str = Field(min_length=1)
+    """Where events are sent."""
     secret: SecretStr
     """`whsec_` and base64 of 24 to 64 bytes."""
     events: tuple[str, ...] = ()

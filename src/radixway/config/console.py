@@ -13,6 +13,7 @@ class ConsoleSection(Section):
     first visit."""
 
     enabled: bool = True
+    """Whether there are pages at `/console`."""
     hosts: tuple[Host, ...] = ()
     """Names (`gateway.example.com`, with the port if it is not the scheme's own) under which browsers reach
     the

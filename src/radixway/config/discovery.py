@@ -70,6 +70,7 @@ class DnsSection(Section):
     port: Port | None = None
     """Of all workers; needed unless SRV records say it."""
     scheme: Literal["http", "https"] = "http"
+    """How its workers are called."""
     family: Literal["any", "ipv4", "ipv6"] = "any"
     """Which addresses are asked for. A worker with one of each kind is two workers, unless this is set."""
     servers: tuple[Annotated[str, AfterValidator(_check_server)], ...] = ()
@@ -116,6 +117,7 @@ class KubernetesSection(Section):
     port: Port | PortName | None = None
     """Of the pods, or its name in the service. None: the only one, or that named `http`."""
     scheme: Literal["http", "https"] = "http"
+    """How its workers are called."""
     server: Annotated[str, AfterValidator(_check_server_url)] | None = None
     """The API server. None: that of the cluster in which the gateway runs."""
     token_file: Path | None = None

@@ -30,6 +30,7 @@ class EngineConfig(BaseModel):
     """How the model thinks: `deepseek_r1` begins inside its thinking, `qwen3` says when it begins."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the model runs; `auto`: CUDA where there is one."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 where the device computes in it natively, float32 elsewhere."""
     quantization: Literal["none", "int8wo", "int4wo"] = "none"

@@ -15,7 +15,9 @@ class ExtProcTlsSection(Section):
     """The server's certificate, PEM."""
 
     cert: Path
+    """The server's certificate, PEM."""
     key: Path
+    """Its private key, PEM."""
     client_ca: Path | None = None
     """When set, Envoy needs a certificate of this authority."""
 
@@ -24,10 +26,14 @@ class ExtProcSection(Section):
     """An external processor for Envoy, over gRPC (docs/envoy.md). Needs radixway[envoy]."""
 
     enabled: bool = False
+    """Whether the door is open."""
     host: Host = "127.0.0.1"
+    """Address to listen on; whoever reaches it is taken for Envoy."""
     port: int = Field(default=50051, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
     tls: ExtProcTlsSection | None = None
     reflection: bool = True
+    """gRPC's reflection, by which tools find out what can be called."""
     max_message_bytes: int = Field(default=256 * 2**20, ge=2**20, lt=2**31)
     """Largest message from or to Envoy. One that is larger fails there, which lets it pass where Envoy fails
     open: so this is far above what Envoy's own buffers hold."""

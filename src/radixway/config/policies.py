@@ -97,6 +97,7 @@ class KvAwarePolicy(Section):
     host_credit: float = Field(default=0.75, ge=0, le=1)
     """What a block in host memory is worth of one in device memory."""
     disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
 
 
 class ExpectedTimePolicy(Section):
@@ -108,6 +109,7 @@ class ExpectedTimePolicy(Section):
     host_credit: float = Field(default=0.75, ge=0, le=1)
     """What a block in host memory is worth of one in device memory."""
     disk_credit: float = Field(default=0.25, ge=0, le=1)
+    """The same of a block on disk."""
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
 

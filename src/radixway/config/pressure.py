@@ -40,6 +40,7 @@ class BreakerSection(Section):
     open_s: float = Field(default=0.5, gt=0)
     """How long it stays open before one request may probe the worker; doubled by each probe that fails."""
     open_max_s: float = Field(default=60.0, gt=0)
+    """The longest that a worker is left alone."""
 
 
 class HedgeSection(Section):

@@ -9,8 +9,11 @@ class Pricing(Section):
     """What tokens cost, per million."""
 
     currency: str = Field(default="USD", min_length=1, max_length=16)
+    """Of both."""
     prompt_per_1m: float = Field(default=0, ge=0)
+    """A million tokens of prompts."""
     completion_per_1m: float = Field(default=0, ge=0)
+    """A million tokens of answers."""
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Of so many tokens, in `currency`."""

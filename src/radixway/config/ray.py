@@ -27,11 +27,15 @@ class RayAutoscalingSection(Section):
     """How many replicas there are, by what they have to do. Ray's own names and meanings."""
 
     min_replicas: int = Field(default=1, ge=1)
+    """The fewest."""
     max_replicas: int = Field(ge=1)
+    """The most."""
     target_ongoing_requests: float = Field(default=8, gt=0)
     """Requests that a replica should have in hand."""
     upscale_delay_s: float = Field(default=10, ge=0)
+    """How long more must be wanted before one comes."""
     downscale_delay_s: float = Field(default=300, ge=0)
+    """How long fewer must suffice before one goes."""
     look_back_period_s: float = Field(default=30, gt=0)
     """Over how long what replicas report is averaged."""
     policy: ImportPath = BY_REQUESTS
@@ -50,11 +54,13 @@ class ReplicasSection(Section):
     """What replicas of one deployment have in common."""
 
     replicas: int = Field(default=1, ge=1)
+    """How many, where nothing scales them."""
     autoscaling: RayAutoscalingSection | None = None
     """Goes before `replicas`."""
     num_cpus: float = Field(default=1, ge=0)
     """Cores that Ray keeps for each replica."""
     num_gpus: float = Field(default=0, ge=0)
+    """GPUs that Ray keeps for each replica."""
     resources: dict[str, float] = Field(default_factory=dict)
     """Of Ray's custom resources, for each replica."""
 
@@ -75,6 +81,7 @@ class RayEngineSection(ReplicasSection):
     """A deployment of engines: one model, any number of replicas."""
 
     name: DeploymentName = "engine"
+    """Of the deployment."""
     kind: Literal["radixway", "vllm"] = "radixway"
     """Our embedded engine, or vLLM where the cluster's nodes have it."""
     settings: EngineConfig = EngineConfig()
@@ -91,6 +98,7 @@ class RayEngineSection(ReplicasSection):
     """For others who call by handle: `radixway.scale.ray_router.PrefixAffinityRouter`. The gateway calls
     replicas over HTTP and chooses them itself."""
     request_router_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """What that class is built with."""
     max_ongoing_requests: int = Field(default=1024, ge=1)
     """Requests by handle that one replica is given at a time."""
 
@@ -105,7 +113,9 @@ class RaySection(Section):
     """What `radixway ray deploy` deploys."""
 
     application: DeploymentName = "radixway"
+    """Its name in Ray Serve."""
     route_prefix: str = Field(default="/", pattern=r"^/([^{}]*[^/{}])?$")
+    """The path below which Serve's proxies pass requests on."""
     gateway: RayGatewaySection = RayGatewaySection()
     engines: tuple[RayEngineSection, ...] = (RayEngineSection(),)
     """One for each model; none where all workers are elsewhere."""

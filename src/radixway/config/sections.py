@@ -69,7 +69,9 @@ class GatewaySection(Section):
     """The server that clients reach."""
 
     host: Host = "127.0.0.1"
+    """Address to listen on."""
     port: int = Field(default=30000, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
     admin_key: Bearer | None = None
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
     admin_networks: tuple[IPvAnyNetwork, ...] = ()
@@ -90,6 +92,7 @@ class WorkerTraits(Section):
     """What is known of workers beforehand. Models and capacity are read from the worker where not given."""
 
     models: tuple[str, ...] = ()
+    """What it serves; by default what it says itself."""
     role: Role = "any"
     """One that only prefills or only decodes is used in pairs (docs/routing.md)."""
     disaggregation: Transfer | None = None
@@ -118,13 +121,16 @@ class WorkerSection(WorkerTraits):
     """One worker known from the start, or found."""
 
     url: WorkerUrl
+    """Where it answers: `http(s)://HOST[:PORT][/PATH]`."""
 
 
 class HealthSection(Section):
     """How workers are watched."""
 
     interval_s: float = Field(default=2.0, gt=0)
+    """Between two looks at a worker."""
     timeout_s: float = Field(default=5.0, gt=0)
+    """How long one look may take."""
     failure_threshold: int = Field(default=2, ge=1)
     """Probes in a row that must fail before a worker that answers no probe is taken out."""
     backoff_max_s: float = Field(default=30.0, gt=0)
@@ -178,6 +184,7 @@ class RoutingSection(Section):
     """How a worker is chosen."""
 
     policy: PolicySection = ExpectedTimePolicy()
+    """How a worker is chosen: a name, `name:parameter=value`, or a mapping."""
     model_policies: dict[str, PolicySection] = Field(default_factory=dict)
     """Another policy for single models."""
     block_size: int = Field(default=16, ge=1, le=4096)
@@ -234,6 +241,7 @@ class TelemetrySection(Section):
     """Logs and the request journal."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged."""
     journal_capacity: int = Field(default=10_000, ge=0)
     """Requests that `/explain/{request_id}` still knows."""
     tracing: TracingSection = TracingSection()

@@ -39,7 +39,9 @@ class MilvusSection(Section):
     token: SecretStr | None = None
     """`user:password` or an API key."""
     database: str = ""
+    """Of the server; its default where none is given."""
     collection: str = Field(default="radixway_semantic_cache", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")
+    """In which answers are kept; made where it is missing."""
     connections: int = Field(default=4, ge=1, le=64)
     """Threads that speak to it at a time; they share one channel."""
     timeout_s: float = Field(default=0.5, gt=0)
@@ -47,7 +49,9 @@ class MilvusSection(Section):
     ca_file: Path | None = None
     """Certificates by which the server is known."""
     client_cert_file: Path | None = None
+    """This gateway's certificate, where the server asks for one."""
     client_key_file: Path | None = None
+    """Its private key."""
     server_name: str | None = None
     """The name in the server's certificate, where it is not the one in the URI."""
 
@@ -65,9 +69,13 @@ class ValkeySection(Section):
     """A Valkey or Redis server as the store: plain hashes, no search module. Needs radixway[redis]."""
 
     url: RedisUrl
+    """`redis://HOST:PORT/N`, or `rediss://` for TLS."""
     prefix: str = Field(default="radixway:cache:", min_length=1)
+    """What its keys begin with."""
     connections: int = Field(default=8, ge=1, le=256)
+    """The most at a time."""
     timeout_s: float = Field(default=0.5, gt=0)
+    """How long a request waits for it."""
     most_per_scope: int = Field(default=2000, ge=1)
     """Entries of one scope that are compared; the oldest beyond them are let go."""
     ca_file: Path | None = None
@@ -78,7 +86,9 @@ class SemanticCacheSection(Section):
     """When an answer is kept, and when it is given again."""
 
     enabled: bool = False
+    """Whether answers are kept and given again."""
     backend: Literal["memory", "milvus", "valkey"] = "memory"
+    """Where they are kept."""
     similarity_threshold: Similarity = 0.85
     """Least cosine of two questions; the verifier still has to agree."""
     ngram_threshold: Similarity = 0.5
@@ -94,6 +104,7 @@ class SemanticCacheSection(Section):
     max_entries: int = Field(default=10_000, ge=1)
     """Of the memory, which also stands in while another store fails."""
     eviction: Literal["fifo", "lru", "lfu"] = "lru"
+    """Which go first where there is no room."""
     candidates: int = Field(default=5, ge=1, le=64)
     """Nearest questions that are looked at."""
     share: Literal["tenant", "user", "user_if_known"] = "user_if_known"
@@ -102,7 +113,9 @@ class SemanticCacheSection(Section):
     multi_turn: bool = True
     """Also for later turns of a conversation, whose whole history must then be the same."""
     longest_question_chars: int = Field(default=8192, ge=1)
+    """Longer questions are neither looked up nor kept."""
     largest_answer_bytes: int = Field(default=2**20, ge=1024)
+    """Larger answers are not kept."""
     max_temperature: float | None = Field(default=None, ge=0)
     """Requests hotter than this want variety and pass by."""
     stream_chunk_chars: int = Field(default=80, ge=1)
@@ -118,6 +131,7 @@ class SemanticCacheSection(Section):
     failures_in_row: int = Field(default=3, ge=1)
     """Of the store, after which it is left alone for `open_s` and memory goes on."""
     open_s: float = Field(default=5, gt=0)
+    """How long a store that failed is left alone."""
 
     @model_validator(mode="after")
     def _backend_is_there(self) -> Self:

@@ -18,12 +18,15 @@ class AnswerPiiSection(Section):
     """Personal data that an answer tells."""
 
     action: Annotated[Literal["off", "report", "mask", "block"], MAY_BE_OFF] = "off"
+    """What becomes of personal data in answers."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
+    """A finding that is less sure than this is none."""
     thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
     mask: MaskStyle = "stars"
+    """How it is masked: stars, stars of its length, or its type."""
     may_repeat: bool = True
     """What the request itself tells may be told again."""
 
@@ -32,6 +35,7 @@ class SystemPromptSection(Section):
     """The system prompt, told in an answer: word for word, respaced, recased, or in a simple code."""
 
     action: Annotated[Literal["off", "report", "block"], MAY_BE_OFF] = "off"
+    """What becomes of an answer that gives it away."""
     words: int = Field(default=12, ge=4, le=1000)
     """So many of its words in a row give it away; one and a half Chinese characters count as a word."""
     share: Share = 0.5
@@ -55,8 +59,11 @@ class ModerationSection(Section):
     url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+(/\S*)?$")
     """The whole address: `https://api.openai.com/v1/moderations`. None: nobody is asked."""
     model: str | None = None
+    """The model that the service is asked for."""
     action: Literal["report", "block"] = "block"
+    """What becomes of an answer that the service flags."""
     api_key: SecretStr | None = None
+    """Sent as a bearer token."""
     api_key_file: Path | None = None
     """In place of `api_key`; read when the gateway starts."""
     categories: dict[str, Share] = Field(default_factory=dict)
@@ -66,6 +73,7 @@ class ModerationSection(Section):
     timeout_s: float = Field(default=5, gt=0)
     """For each call; after one that fails, `on_error` says what becomes of the rest of the answer."""
     on_error: OnError = "allow"
+    """What becomes of an answer that the service did not judge."""
 
     @model_validator(mode="after")
     def _one_key(self) -> Self:

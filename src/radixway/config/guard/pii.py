@@ -30,6 +30,7 @@ class PiiSection(Section):
     """Personal data."""
 
     enabled: bool = True
+    """False: personal data is not looked for."""
     action: PiiAction = "report"
     """Of what the answering model may not be shown: what its `pii_policy` does not allow, or anything where
     no model has a policy. By default `block` where models have one, as published."""
@@ -40,6 +41,7 @@ class PiiSection(Section):
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7
+    """A finding that is less sure than this is none."""
     thresholds: dict[PiiType, Share] = Field(default_factory=dict)
     """By type, in place of `threshold`."""
     cacheable: tuple[PiiType, ...] = ()
@@ -49,6 +51,7 @@ class PiiSection(Section):
     route_to: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The private model, for `route`. It may be shown everything, unless it has a policy itself."""
     on_error: OnError = "allow"
+    """What becomes of a request that could not be read."""
 
     @model_validator(mode="after")
     def _knows_where_to(self) -> Self:

@@ -57,6 +57,7 @@ class GuardSection(Section):
     reports, and does what `action` says."""
 
     enabled: bool | None = None
+    """False: off, whatever else says. By default on where anything of the guard is configured."""
     pii: PiiSection = PiiSection()
     jailbreak: JailbreakSection = JailbreakSection()
     answers: AnswersSection = AnswersSection()

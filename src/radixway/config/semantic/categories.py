@@ -36,7 +36,9 @@ class InLanguages(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     en: str = ""
+    """For questions in any other language."""
     zh: str = ""
+    """For questions in Chinese."""
 
     def of(self, language: str) -> str:
         """In that language if there is one, else in the other."""
@@ -47,10 +49,13 @@ class ModelScore(Section):
     """How good a model is at a category."""
 
     model: ModelName
+    """A model's name, as requests name it."""
     score: float = Field(gt=0)
+    """How good it is in this category."""
     use_reasoning: bool
     """Whether it is to think about these questions."""
     reasoning_description: str = ""
+    """For people; nothing reads it."""
     reasoning_effort: str | None = None
     """For families with efforts; by default `default_reasoning_effort`."""
 
@@ -59,19 +64,28 @@ class Category(Section):
     """One category, and what is different for its questions."""
 
     name: str = Field(min_length=1, max_length=128)
+    """A label of the domain head, or one of your own that `mmlu_categories` or rules lead to."""
     description: str = ""
+    """For people; nothing reads it."""
     mmlu_categories: tuple[str, ...] = ()
     """The domain head's labels that mean this one; by default the label of its own name."""
     system_prompt: str | InLanguages = ""
     system_prompt_enabled: bool | None = None
+    """False: its prompt is not set."""
     system_prompt_mode: PromptMode = "replace"
     """Of a system message that is there already. `insert`: the prompt goes before it."""
     semantic_cache_enabled: bool | None = None
+    """Whether its answers are kept and given again."""
     semantic_cache_similarity_threshold: Share | None = None
+    """The least likeness for that."""
     jailbreak_enabled: bool | None = None
+    """Whether the guard looks for attacks in requests of this category."""
     jailbreak_threshold: Share | None = None
+    """The guard's threshold for them."""
     pii_enabled: bool | None = None
+    """Whether the guard looks for personal data in requests of this category."""
     pii_threshold: Share | None = None
+    """The guard's threshold for it."""
     model_scores: tuple[ModelScore, ...] = ()
 
     def labels(self) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ class AbSplit(Section):
     """Requests shared out among models, each session staying with its own."""
 
     name: str = Field(min_length=1)
+    """How journals call it."""
     category: str | None = None
     """Only for this one."""
     models: dict[ModelName, float] = Field(min_length=2)
@@ -64,3 +65,4 @@ class BlockSection(Section):
     """What a client is told whom a rule blocks."""
 
     status: int = Field(default=403, ge=400, le=499)
+    """Of the answer to a request that a rule blocks."""

@@ -15,33 +15,47 @@ class BertModel(Section):
     """The sentence encoder."""
 
     model_id: str = ""
+    """A directory or hub id; one that is not on this machine is replaced by `encoders.model`."""
     threshold: Share = 0.6
     """Stands in for thresholds of the cache and of tools that are not given."""
     use_cpu: bool = True
+    """Read and not used."""
 
 
 class ClassicCache(Section):
     """`semantic_cache`."""
 
     enabled: bool = False
+    """Answers are kept, as under `semantic_cache`, which goes before this section."""
     backend_type: Literal["memory", "milvus", "hybrid", "redis", "valkey", "qdrant"] = "memory"
+    """Where they are kept."""
     similarity_threshold: Share | None = None
+    """Least likeness of two questions; by default `bert_model.threshold`."""
     max_entries: int = Field(default=1000, ge=0)
+    """Answers that are kept at a time."""
     ttl_seconds: int = Field(default=3600, ge=0)
     """0: they never end."""
     eviction_policy: Literal["fifo", "lru", "lfu"] = "fifo"
+    """Which go first."""
     backend_config_path: str | None = None
+    """A file with Milvus' `connection` and `collection`."""
     embedding_model: str = "bert"
+    """Read and not used."""
     use_hnsw: bool = False
+    """Read and not used."""
     hnsw_m: int = Field(default=16, ge=2)
+    """Read and not used."""
     hnsw_ef_construction: int = Field(default=200, ge=1)
+    """Read and not used."""
     max_memory_entries: int | None = Field(default=None, ge=0)
+    """Read and not used."""
 
 
 class ClientTools(Section):
     """`tools.client_tools`: long lists of tools that clients send, made shorter."""
 
     enabled: bool = False
+    """Whether clients' own lists are made shorter."""
     at_least: int = Field(default=16, ge=1)
     """Lists of fewer tools stay as they are."""
     top_k: int | None = Field(default=None, ge=1)
@@ -55,7 +69,9 @@ class ClassicTools(Section):
     """`tools`: selection where a request's `tool_choice` is `auto`."""
 
     enabled: bool = False
+    """Whether tools are selected."""
     top_k: int = Field(default=3, ge=1)
+    """How many are offered."""
     least_score: Share | None = None
     """Tools that score less are not offered: of vectors and words together. By default 0.1, or none beside a
     `similarity_threshold`."""
@@ -74,11 +90,17 @@ class PromptGuard(Section):
     """`prompt_guard`."""
 
     enabled: bool = False
+    """Attacks are blocked."""
     use_modernbert: bool = False
+    """Read and not used."""
     model_id: str = ""
+    """A directory on this machine; else published names are tried, then the shipped head judges."""
     threshold: Share = 0.7
+    """An attack that is less likely than this is none."""
     use_cpu: bool = True
+    """Read and not used."""
     jailbreak_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
 
 
 def on_this_machine(model_id: str, mapping: str | None) -> tuple[Path | None, Path | None]:
@@ -94,21 +116,30 @@ class CategoryModel(Section):
     """`classifier.category_model`."""
 
     model_id: str = ""
+    """A directory on this machine; else the shipped head classifies."""
     use_modernbert: bool = False
+    """Read and not used."""
     threshold: Share = 0.6
     """A category that is less sure than this is none."""
     use_cpu: bool = True
+    """Read and not used."""
     category_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
 
 
 class PiiModel(Section):
     """`classifier.pii_model`."""
 
     model_id: str = ""
+    """A directory on this machine; else the shipped head finds."""
     use_modernbert: bool = False
+    """Read and not used."""
     threshold: Share = 0.7
+    """A finding that is less sure than this is none."""
     use_cpu: bool = True
+    """Read and not used."""
     pii_mapping_path: str | None = None
+    """Its labels; by default beside the model."""
 
 
 class McpCategoryModel(Section):
@@ -134,7 +165,7 @@ class Classifier(Section):
 
 
 class EmbeddingModels(Section):
-    """`embedding_models`."""
+    """`embedding_models`: read and not used; `encoders` says what reads texts."""
 
     qwen3_model_path: str = ""
     gemma_model_path: str = ""
@@ -142,7 +173,7 @@ class EmbeddingModels(Section):
 
 
 class BatchSize(Section):
-    """A label for batches of some sizes; `max` -1 means no limit."""
+    """A label for batches of some sizes, `max` -1 without limit: read and not used."""
 
     min: int
     max: int
@@ -150,7 +181,7 @@ class BatchSize(Section):
 
 
 class BatchMetrics(Section):
-    """`api.batch_classification.metrics`."""
+    """`api.batch_classification.metrics`: read and not used; `/metrics` has its own buckets."""
 
     enabled: bool = True
     detailed_goroutine_tracking: bool = False
@@ -165,8 +196,11 @@ class BatchClassification(Section):
     """`api.batch_classification`."""
 
     max_batch_size: int = Field(default=100, ge=1)
+    """Texts of a batch; more are refused."""
     concurrency_threshold: int = Field(default=5, ge=1)
+    """Smaller batches are read one text after the other."""
     max_concurrency: int = Field(default=8, ge=1)
+    """Texts of a batch that are read at a time."""
     metrics: BatchMetrics = BatchMetrics()
 
 
@@ -177,7 +211,7 @@ class Api(Section):
 
 
 class Exporter(Section):
-    """Where spans go."""
+    """Where spans go: read and not used; `telemetry.tracing` says it."""
 
     type: Literal["otlp", "jaeger", "zipkin", "stdout"] = "stdout"
     endpoint: str = ""
@@ -185,14 +219,14 @@ class Exporter(Section):
 
 
 class Sampling(Section):
-    """Which requests are traced."""
+    """Which requests are traced: read and not used."""
 
     type: Literal["always_on", "always_off", "probabilistic"] = "always_on"
     rate: Share = 1.0
 
 
 class Resource(Section):
-    """Who the spans are from."""
+    """Who the spans are from: read and not used."""
 
     service_name: str = ""
     service_version: str = ""
@@ -200,7 +234,7 @@ class Resource(Section):
 
 
 class Tracing(Section):
-    """`observability.tracing`."""
+    """`observability.tracing`: read and not used; `telemetry.tracing` has ours."""
 
     enabled: bool = False
     provider: str = "opentelemetry"
@@ -210,7 +244,7 @@ class Tracing(Section):
 
 
 class MetricsSwitch(Section):
-    """`observability.metrics`."""
+    """`observability.metrics`: read and not used; metrics are always there."""
 
     enabled: bool = True
 

@@ -34,11 +34,14 @@ class Condition(Section):
     """A node of a tree: a signal (`type`, `name`), or an operator over conditions. `{}` always holds."""
 
     type: Kind | None = None
+    """The kind of a signal."""
     name: SignalName | None = None
+    """The signal's name."""
     operator: Annotated[
         Literal["AND", "OR", "NOT"] | None,
         BeforeValidator(lambda said: said.upper() if isinstance(said, str) else said),
     ] = None
+    """Over `conditions`."""
     conditions: tuple[Condition, ...] = ()
 
     @model_validator(mode="after")
@@ -59,11 +62,15 @@ class ModelRef(Section):
     """A model that a decision may choose; earlier ones are better unless they have scores."""
 
     model: ModelName
+    """Its name, as requests name it."""
     use_reasoning: bool = False
+    """Whether it is to think."""
     reasoning_effort: str | None = None
+    """For models that read one."""
     lora_name: ModelName | None = None
     """The adapter's name goes to the worker in place of the model's."""
     score: float | None = Field(default=None, gt=0)
+    """How good it is here; by default its place in the list says so."""
 
 
 class SystemPromptPlugin(Section):
@@ -116,7 +123,9 @@ class Plugin(Section):
     """What else a decision does. `pii` and `jailbreak` are for the guard; `hallucination` is not done."""
 
     type: Literal["system_prompt", "semantic-cache", "pii", "jailbreak", "hallucination", "header_mutation"]
+    """What is done beside the choice of a model."""
     configuration: dict[str, Any] = Field(default_factory=dict)
+    """What that plugin takes."""
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
@@ -139,29 +148,42 @@ class DecisionRule(Section):
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
     name: SignalName
+    """How rules and journals call it."""
     description: str = ""
+    """For people; nothing reads it."""
     priority: int = 0
+    """The highest that holds wins."""
     rules: Condition = Condition()
     model_refs: tuple[ModelRef, ...] = Field(default=(), alias="modelRefs")
     plugins: tuple[Plugin, ...] = ()
     action: Action = "route"
     """Ours: a tree may block, boost or fall through as well."""
     message: str = ""
+    """What a request that it blocks is told."""
     category: str | None = None
     """To boost, or the category that the decision counts as."""
     boost_weight: float = Field(default=1.5, gt=0)
+    """By how much `boost_category` multiplies."""
 
 
 class PolicyRule(Section):
     """One of `policy_rules`: an expression over signals, and what follows from it."""
 
     name: SignalName
+    """How rules and journals call it."""
     description: str = ""
+    """For people; nothing reads it."""
     condition: str = Field(min_length=1, max_length=4096)
     """`keyword.k8s.matched && bert.confidence > 0.7`: docs/semantic.md."""
     action: Action
+    """What follows where the condition holds."""
     priority: int = 0
+    """The highest that holds wins."""
     models: tuple[ModelName, ...] = ()
+    """Where a request goes, the best first."""
     category: str | None = None
+    """The category that is meant by `route` and `boost_category`."""
     boost_weight: float = Field(default=1.5, gt=0)
+    """By how much `boost_category` multiplies."""
     message: str = ""
+    """What a request that it blocks is told."""

@@ -34,13 +34,16 @@ class PiiPolicy(Section):
     allow_by_default: bool = False
     """All of it: nothing is looked for."""
     pii_types_allowed: tuple[str, ...] = ()
+    """Types that it may be shown although `allow_by_default` is false."""
 
 
 class LoraAdapter(Section):
     """An adapter that the model's workers serve under its own name."""
 
     name: ModelName
+    """What the worker calls it."""
     description: str = ""
+    """For people; nothing reads it."""
 
 
 class ModelParams(Section):
@@ -49,6 +52,7 @@ class ModelParams(Section):
     reasoning_family: str | None = None
     """Its entry in `reasoning_families`; a model without one is never told whether to think."""
     preferred_endpoints: tuple[str, ...] = ()
+    """Names of `vllm_endpoints` that answer for it."""
     pii_policy: PiiPolicy | None = None
     """Without one, all is allowed."""
     pricing: Pricing | None = None
@@ -59,8 +63,11 @@ class VllmEndpoint(Section):
     """A worker: `http://address:port`. It joins those under `workers`."""
 
     name: str = Field(min_length=1)
+    """What `preferred_endpoints` call it, and the pool of its worker."""
     address: Address
+    """Its host."""
     port: int = Field(ge=1, le=65535)
+    """Its port."""
     weight: int = Field(default=1, ge=0)
     """Read and checked; how requests are shared among workers is for `routing`."""
     models: tuple[ModelName, ...] = ()
@@ -82,6 +89,7 @@ class ReasoningFamily(Section):
     """`chat_template_kwargs.<parameter>: true|false`; `<parameter>: <effort>`, a dotted parameter being
     nested; or `<parameter>: {type: enabled|disabled}`."""
     parameter: str = Field(min_length=1)
+    """The field, or the template's argument, that says whether to think."""
     off: str = "low"
     """The effort that stands for off, where the client gave none."""
 

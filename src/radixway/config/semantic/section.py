@@ -58,9 +58,11 @@ class SemanticSection(Section):
     auto_model_name: str = "MoM"
     """A model name that leaves the choice to the gateway, as `auto` always does."""
     include_config_models_in_list: bool = False
+    """Models that the configuration names are in `/v1/models`."""
     clear_route_cache: bool = False
     """Envoy's."""
     default_reasoning_effort: str = "medium"
+    """Where a model thinks and nothing says how much."""
     strategy: Literal["priority", "confidence"] = "priority"
     """Which of the `decisions` that hold wins."""
 

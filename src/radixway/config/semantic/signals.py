@@ -37,10 +37,13 @@ class KeywordSignal(Section):
     """Words and phrases in the prompt."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    """How rules and journals call it."""
     operator: Operator = "OR"
     """All of them, any, or none (NOT and NOR are the same)."""
     keywords: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    """Words and phrases; Chinese ones match anywhere."""
     case_sensitive: bool = False
+    """Whether case matters."""
     method: Literal["exact", "regex", "fuzzy"] = "exact"
     """Regular expressions are RE2's: no look-around, and time linear in the text."""
     fuzzy_threshold: float = Field(default=85, ge=0, le=100)
@@ -55,11 +58,17 @@ class RegexSignal(Section):
     """A pattern of the prompt, and what is done about it."""
 
     name: SignalName
+    """How rules and journals call it."""
     pattern: str = Field(min_length=1)
+    """A regular expression (RE2)."""
     case_sensitive: bool = False
+    """Whether case matters."""
     action: Literal["block", "route", "log"] = "log"
+    """What follows where it matches."""
     message: str = ""
+    """What a request that it blocks is told."""
     models: tuple[ModelName, ...] = ()
+    """Where it goes under `route`, the best first."""
     priority: int | None = None
     """By default 200 for blocks and 150 for routes."""
 
@@ -68,32 +77,46 @@ class EmbeddingSignal(Section):
     """Sentences that the prompt may be like."""
 
     name: SignalName = Field(validation_alias=AliasChoices("name", "category"))
+    """How rules and journals call it."""
     threshold: Share = 0.75
+    """Least likeness that matches."""
     candidates: tuple[str, ...] = Field(
         min_length=1, validation_alias=AliasChoices("candidates", "keywords", "examples")
     )
+    """The sentences."""
     aggregation_method: Literal["mean", "max", "any"] = Field(
         default="max", validation_alias=AliasChoices("aggregation_method", "aggregate")
     )
     """What must reach the threshold: their mean likeness, the best, or any one (the first that does)."""
     action: Literal["none", "route", "boost_category"] = "none"
+    """What follows at once where it matches."""
     models: tuple[ModelName, ...] = ()
+    """Where it goes under `route`, the best first."""
     category: str | None = None
+    """The category that is meant by `boost_category`."""
     boost_weight: float = Field(default=1.5, gt=0, validation_alias=AliasChoices("boost_weight", "boost"))
+    """By how much that is multiplied."""
     priority: int = 100
+    """Of its action, among the rules."""
     model: str | None = None
     """The peer's choice of encoder for this rule, and its next three: read and not used."""
     dimension: int | None = None
+    """Read and not used."""
     quality_priority: Share | None = None
+    """Read and not used."""
     latency_priority: Share | None = None
+    """Read and not used."""
 
 
 class DomainSignal(Section):
     """Labels of the domain head under a name of one's own."""
 
     name: SignalName
+    """How rules and journals call it."""
     description: str = ""
+    """For people; nothing reads it."""
     mmlu_categories: tuple[str, ...] = ()
+    """Labels of the domain head that count as this one."""
 
     def labels(self) -> tuple[str, ...]:
         """What the domain head calls it."""
@@ -104,28 +127,36 @@ class LanguageSignal(Section):
     """The prompt's language, by its ISO 639-1 code."""
 
     name: SignalName
+    """`zh`, `en` …"""
     description: str = ""
+    """For people; nothing reads it."""
 
 
 class ContextSignal(Section):
     """How long the conversation is."""
 
     name: SignalName
+    """How rules and journals call it."""
     min_tokens: Tokens = 0
+    """It matches from so many on …"""
     max_tokens: Tokens | None = None
+    """… up to so many."""
     description: str = ""
+    """For people; nothing reads it."""
 
 
 class Sentences(Section):
     """Examples."""
 
     candidates: tuple[str, ...] = Field(min_length=1)
+    """The sentences."""
 
 
 class ComplexitySignal(Section):
     """How hard a prompt is, by examples or by a trained head: `NAME:hard`, `:medium`, `:easy`."""
 
     name: SignalName
+    """How rules and journals call it."""
     threshold: Share = 0.1
     """By how much likeness to hard examples must pass that to easy ones, or the other way round; with a head,
     by how much the strong model must be likelier to answer well."""
@@ -134,6 +165,7 @@ class ComplexitySignal(Section):
     head: Path | None = None
     """Instead of examples: what `tools/train_quality_head.py` learnt of who answers which question well."""
     description: str = ""
+    """For people; nothing reads it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -147,6 +179,7 @@ class HeaderSignal(Section):
     """A header of the request."""
 
     name: SignalName
+    """How rules and journals call it."""
     header: Annotated[str, Field(pattern=r"^[Xx]-[A-Za-z0-9-]+$")]
     """One that begins with x-, as all that travel on do; none that only a trusted hop may send."""
     values: tuple[str, ...] = ()
@@ -159,20 +192,30 @@ class NamedSignal(Section):
     """A signal of the peer that is known by its name alone."""
 
     name: SignalName
+    """How rules and journals call it."""
     description: str = ""
+    """For people; nothing reads it."""
 
 
 class GuardSignal(Section):
     """What the guard finds; it is the guard's to read."""
 
     name: SignalName
+    """How rules and journals call it."""
     threshold: Share = 0.7
+    """A finding that is less sure than this does not match."""
     description: str = ""
+    """For people; nothing reads it."""
     method: str | None = None
+    """Read and not used."""
     include_history: bool = False
+    """Read and not used."""
     pii_types_allowed: tuple[str, ...] = ()
+    """Types that do not match."""
     jailbreak_patterns: tuple[str, ...] = ()
+    """Read and not used."""
     benign_patterns: tuple[str, ...] = ()
+    """Read and not used."""
 
 
 class SignalsSection(Section):
