@@ -80,6 +80,8 @@ class ScriptedWorker:
     """What else `/server_info` says."""
     metrics: bytes | None = None
     """Its own `/metrics`, if it has some."""
+    own_metrics: bool = False
+    """Its behaviour answers for them."""
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -124,7 +126,7 @@ class ScriptedWorker:
                     await exchange.reply(
                         404 if self.weight_version is None else 200, json.dumps(said).encode()
                     )
-                elif exchange.method == "GET" and exchange.path == "/metrics":
+                elif exchange.path == "/metrics" and not self.own_metrics:
                     page = self.metrics
                     await exchange.reply(404 if page is None else 200, page or b"", "text/plain")
                 elif exchange.path == "/tokenize" and exchange.method == "GET":

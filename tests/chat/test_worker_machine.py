@@ -16,7 +16,10 @@ from radixway.chat.worker import machine
 from radixway.cli import app
 from radixway.telemetry.gpus import Gpus, read
 
-TWO = "550.90.07, NVIDIA H200, 143771, 14377, 50\n550.90.07, NVIDIA H200 MIG 1g.18gb, 18176, [N/A], [N/A]\n"
+TWO = (
+    "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c\n"
+    "550.90.07, NVIDIA H200 MIG 1g.18gb, 18176, [N/A], [N/A], GPU-77aa\n"
+)
 
 
 def test_gpus_are_told_in_the_published_shapes_and_the_overviews() -> None:

@@ -296,6 +296,17 @@ class Jobs:
         async with self._database.read() as read:
             return {row.model: row.waiting for row in await read.execute(wanted)}
 
+    async def standing(self) -> dict[str, tuple[int, float]]:
+        """By state: how many jobs there are, and how old the oldest is."""
+        counted = select(jobs.c.state, func.count().label("many"), func.min(jobs.c.created_at).label("first"))
+        now = self._clock()
+        async with self._database.read() as read:
+            found = {row.state: row for row in await read.execute(counted.group_by(jobs.c.state))}
+        return {
+            state: (found[state].many, max(now - found[state].first, 0.0)) if state in found else (0, 0.0)
+            for state in (READY, LEASED, BLOCKED, DEAD)
+        }
+
     async def waiting(self, message_id: str) -> Waiting | None:
         """How many go before it; None once it is not waiting."""
         own = select(jobs.c.queue, jobs.c.priority, jobs.c.number).where(

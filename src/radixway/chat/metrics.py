@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Histogram
@@ -62,6 +63,10 @@ class AnswerMetrics:
         """Awaited before each scrape: notes `depths`."""
         self.depths: dict[str, int] = {}
         """Answers that wait for a worker, by model."""
+        self.jobs: dict[str, tuple[int, float]] = {}
+        """How many jobs of answers there are, and how old the oldest is, by state."""
+        self.gpus: Callable[[], Iterable[tuple[str, float]]] = tuple
+        """How busy the GPUs of those workers are that tell, by model."""
         self.histories: dict[str, int] = {}
         """How threads were come by, by outcome."""
         metrics.counters(
@@ -83,6 +88,27 @@ class AnswerMetrics:
             "Workers that are connected to fetch chats' jobs",
             "model",
             lambda: self._bounded(self.active_workers()),
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_gpu_utilisation_ratio",
+            "How busy the GPUs of workers are that are connected to fetch chats' jobs, where they tell",
+            "model",
+            lambda: self._averaged(self.gpus()),
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_jobs",
+            "Jobs of answers, in the whole database",
+            "state",
+            lambda: [(state, many) for state, (many, _) in self.jobs.items()],
+            "max",
+        )
+        metrics.gauges(
+            "radixway_chat_oldest_job_seconds",
+            "Age of the oldest of them",
+            "state",
+            lambda: [(state, age_s) for state, (_, age_s) in self.jobs.items()],
             "max",
         )
         metrics.gauges(
@@ -124,6 +150,12 @@ class AnswerMetrics:
             return OTHER
         self._models.add(model)
         return model
+
+    def _averaged(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
+        by_label: dict[str, list[float]] = {}
+        for model, value in values:
+            by_label.setdefault(self._label(model), []).append(value)
+        return [(label, fmean(each)) for label, each in by_label.items()]
 
     def _bounded(self, values: Iterable[tuple[str, float]]) -> Iterable[tuple[str, float]]:
         by_label: dict[str, float] = {}

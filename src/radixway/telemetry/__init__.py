@@ -4,7 +4,7 @@ from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.journal import Journal, JournalBook
 from radixway.telemetry.logs import configure_logging
-from radixway.telemetry.metrics import Answers, Buckets, Metrics, Outcome, Prediction, Spent, Steps
+from radixway.telemetry.metrics import Answers, Buckets, Metrics, Outcome, Prediction, Spent, Steps, Tally
 from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ServerConsole",
     "Spent",
     "Steps",
+    "Tally",
     "WorkerFigures",
     "configure_logging",
     "read_figures",

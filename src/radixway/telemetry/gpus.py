@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-_ASKED = "driver_version,name,memory.total,memory.used,utilization.gpu"
+_ASKED = "driver_version,name,memory.total,memory.used,utilization.gpu,uuid"
 _MB = 1 << 20
 _GOOD_FOR_S = 5.0
 _PATIENCE_S = 10.0
@@ -25,6 +25,8 @@ class Gpu:
     used_mb: float | None
     busy: float | None
     """In per cent."""
+    uuid: str
+    """What the driver calls it."""
 
     def hardware(self) -> dict[str, Any]:
         """`WorkerGPUInfo`."""
@@ -61,7 +63,11 @@ class Gpus:
 def read(output: str) -> list[Gpu]:
     """Lines of `nvidia-smi --query-gpu=… --format=csv,noheader,nounits`; what is none is left out."""
     rows = ([field.strip() for field in line.split(",")] for line in output.splitlines())
-    return [Gpu(row[0], row[1], *map(_number, row[2:])) for row in rows if len(row) == _ASKED.count(",") + 1]
+    return [
+        Gpu(row[0], row[1], _number(row[2]), _number(row[3]), _number(row[4]), row[5])
+        for row in rows
+        if len(row) == _ASKED.count(",") + 1
+    ]
 
 
 def _number(field: str) -> float | None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from radixway.pipeline import Chunks, Next, Reply, Request, Services
+from radixway.trajectories.counts import Counts
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.given import Given
 from radixway.trajectories.memory import StoreFull
@@ -62,6 +63,7 @@ class RadixTreeMiddleware:
         if services.tokenizer_of is None:
             raise TypeError("there is nobody to tell which tokenizer a model has")
         self.tries = Tries(services.config.trajectories, services.tokenizer_of)
+        self._counts = Counts(services.metrics, self.tries)
         self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
@@ -103,6 +105,7 @@ class RadixTreeMiddleware:
         try:
             if isinstance(text, str):
                 prompt = await self._tokens_of(text, trie.store, trie.encoder, session, trie.count)
+                self._counts.looked_up(len(prompt.known), len(prompt.known) + len(prompt.ids))
             else:
                 prompt = _tokens_given(ids or [], trie.encoder)
         except ValueError as error:  # for the worker to refuse

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -23,6 +24,9 @@ from radixway.chat.pull.frames import Metrics, WorkerInfo
 from radixway.chat.schema import worker_sessions
 from radixway.chat.shapes import when
 from radixway.chat.wake import within
+
+_WHOLE = 100.0
+"""Workers tell in per cent."""
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +111,8 @@ class Sessions:
         """Of the workers that are connected to any process, by queue."""
         self.busy: Counter[str] = Counter()
         """How many of them there are, by queue."""
+        self.gpus: dict[str, float] = {}
+        """How busy their GPUs are on average, 0 to 1, by queue, where any of them tells."""
         self._database = database
         self._clock = clock
         self._answers = answers
@@ -190,16 +196,27 @@ class Sessions:
                 if known.rowcount == 0:
                     await write.execute(worker_sessions.insert().values(id=session.id, **values))
             await write.execute(delete(worker_sessions).where(worker_sessions.c.lease_until <= now))
-            kept = worker_sessions.c.queue, worker_sessions.c.info, worker_sessions.c.lease_until
+            columns = worker_sessions.c
+            kept = columns.queue, columns.info, columns.lease_until, columns.metrics
             rows = (await write.execute(select(*kept))).all()
         before = set(self.models)
         self.models = {row.queue: _model(row.info) for row in rows}
         self.busy = Counter(row.queue for row in rows)
+        self.gpus = _utilisation((row.queue, row.metrics) for row in rows)
         if before != set(self.models):
             for told in self.on_change:
                 told()
         left = min((row.lease_until for row in rows), default=now + self._lease_s) - now
         return min(left, self._lease_s / 3 if self._own else self._lease_s)
+
+
+def _utilisation(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, float]:
+    shares: dict[str, list[float]] = {}
+    for queue, metrics in told:
+        busy = (metrics or {}).get("gpu_utilization")
+        if isinstance(busy, int | float) and 0 <= busy <= _WHOLE:
+            shares.setdefault(queue, []).append(busy / _WHOLE)
+    return {queue: fmean(each) for queue, each in shares.items()}
 
 
 def _model(info: dict[str, Any]) -> ModelConfig:

@@ -40,9 +40,30 @@ class ServerMetrics:
             registry=self._registry,
         )
 
+        self.gpu_utilisation: Mapping[str, float] = {}
+        """Of the GPU that it runs on, by number; noted before each scrape."""
+        self._registry.register(_GpuCollector(lambda: self.gpu_utilisation))
+
     def render(self) -> bytes:
         """The Prometheus text exposition."""
         return generate_latest(self._registry)
+
+
+class _GpuCollector(Collector):
+    """Tells how busy the GPU is."""
+
+    def __init__(self, utilisation: Callable[[], Mapping[str, float]]) -> None:
+        self._utilisation = utilisation
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "radixway_engine_gpu_utilisation_ratio",
+            "How busy the GPU is that the engine runs on, 0 to 1",
+            labels=["gpu"],
+        )
+        for number, share in self._utilisation().items():
+            family.add_metric([number], share)
+        yield family
 
 
 class _EngineCollector(Collector):

@@ -16,6 +16,7 @@ from radixway.engine.errors import InvalidRequest
 from radixway.engine.grammar import Grammars
 from radixway.engine.request import SamplingParams
 from radixway.engine.server.answers import Answers
+from radixway.engine.server.gpu import EngineGpu
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.rooms import Meeting, wanted_rooms
 from radixway.engine.server.sampling import SamplingDefaults
@@ -58,6 +59,7 @@ class Service:
     started_at: int
     """Seconds since the epoch."""
     tracing: Tracing | None = None
+    gpu: EngineGpu = field(init=False)
     draining: bool = False
     """No longer ready for new work, which a router in front should see."""
     grammars: Grammars = field(init=False)
@@ -73,6 +75,7 @@ class Service:
 
     def __post_init__(self) -> None:
         info = self.engine.model_info
+        self.gpu = EngineGpu(info.device)
         self.grammars = Grammars(self.tokenizer, info.eos_token_ids, info.vocab_size)
         self.family = Family.of(
             (template.source for template in self.tokenizer.chat_templates.values()),

@@ -136,6 +136,7 @@ async def server_info(service: Service, exchange: Exchange, raw: bytes) -> None:
 async def metrics(service: Service, exchange: Exchange, raw: bytes) -> None:
     """Prometheus text."""
     content_type = b"text/plain; version=0.0.4; charset=utf-8"
+    service.metrics.gpu_utilisation = await service.gpu.utilisation()
     await exchange.send_whole(service.metrics.render(), content_type=content_type)
 
 

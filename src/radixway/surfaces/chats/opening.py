@@ -138,17 +138,25 @@ class Chats:
         models = room.sessions.models
         return [(room.models.name_of(models[queue]), float(n)) for queue, n in room.sessions.busy.items()]
 
+    def gpus(self) -> list[tuple[str, float]]:
+        """How busy their GPUs are, where they tell, by model."""
+        if (room := self.room) is None:
+            return []
+        models = room.sessions.models
+        return [(room.models.name_of(models[queue]), share) for queue, share in room.sessions.gpus.items()]
+
     async def count(self) -> None:
         """Look how many answers wait; where the database does not say in time, nothing is told."""
         if self._metrics is None or self.room is None:
             return
         from sqlalchemy.exc import SQLAlchemyError
 
-        self._metrics.depths = {}
+        self._metrics.depths, self._metrics.jobs = {}, {}
         try:
             async with asyncio.timeout(_COUNT_S):
                 idle = dict.fromkeys((config.name for config in self.room.models.all()), 0)
                 self._metrics.depths = idle | await self.room.jobs.depths()
+                self._metrics.jobs = await self.room.jobs.standing()
         except (SQLAlchemyError, OSError, TimeoutError) as error:  # a scrape tells of everything else
             log.warning("how many answers wait is not known: %s", type(error).__name__)
 
@@ -203,7 +211,7 @@ class Chats:
         if self._metrics is not None:
             room.count_ends(self._metrics)
             self._metrics.active_workers, self._metrics.look = self.pulling, self.count
-            self._metrics.sharing = self.sharing
+            self._metrics.sharing, self._metrics.gpus = self.sharing, self.gpus
         ring = None if tenants is None else tenants.ring
         app = chat_app(room, self._erasure, ring, self._access)
         return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))

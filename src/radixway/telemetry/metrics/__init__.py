@@ -5,7 +5,7 @@ own words, served models, configured tenants, workers of the fleet.
 """
 
 from radixway.telemetry.metrics.attempts import Answers, Attempts, Outcome, Prediction, Spent
-from radixway.telemetry.metrics.figures import Buckets
+from radixway.telemetry.metrics.figures import Buckets, Tally
 from radixway.telemetry.metrics.metrics import Metrics
 from radixway.telemetry.metrics.reading import Together
 from radixway.telemetry.metrics.steps import Steps
@@ -21,5 +21,6 @@ __all__ = [
     "Prediction",
     "Spent",
     "Steps",
+    "Tally",
     "Together",
 ]

@@ -66,6 +66,10 @@ class Answers:
             count = self._outcomes[outcome] = self._by(outcome)
         count.value += 1
 
+    def leave(self) -> None:
+        """The worker has left: what still ends there makes no series anew."""
+        self._by = lambda _: Count()
+
     def spent(self, spent: Spent, predicted: Prediction | None) -> None:
         """An answer is over that took so many tokens."""
         prompt, completion, cached = spent
@@ -155,7 +159,7 @@ class Attempts:
         for measured in (self._first_token, self._gaps):
             measured.forget(lambda labels: labels[0] == worker)
         for labels in [labels for labels in self._known if labels[0] == worker]:
-            del self._known[labels]
+            self._known.pop(labels).leave()
 
     def _find(self, worker: str, model: str, policy: str) -> Answers:
         labels = worker, model, policy

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from radixway.config import ConfigError
 from radixway.telemetry.metrics.attempts import Attempts
 from radixway.telemetry.metrics.exchanges import Exchanges
 from radixway.telemetry.metrics.figures import Distribution
@@ -50,7 +51,10 @@ class Metrics:
         self._sharing: Sharing | None = None
         """With the other processes in that directory."""
         if directory:
-            self._sharing = Sharing(Path(directory), lambda: self._ours)
+            try:
+                self._sharing = Sharing(Path(directory), lambda: self._ours)
+            except OSError as error:
+                raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
         else:
             ProcessCollector(registry=self.registry)
         # A child costs a tuple, a lock and two lookups to find: find each once.
