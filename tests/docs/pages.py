@@ -4,11 +4,13 @@ What a reader does not see of a block stands in HTML comments right before it:
 
 - `<!-- not run: why -->`: it is checked as far as that goes without running it.
 - `<!-- setup: … -->`: lines in the block's own language that run before it; for YAML, files by name.
+- `<!-- refused -->`: its calls are refused, as the page says.
 - `<!-- serves -->`: its commands serve until they are told to stop.
 - `<!-- fragment of: a.b -->`: a piece of YAML that stands there in radixway.yaml.
 - `<!-- output -->`: what the block before it prints, `…` for anything.
 
-and once in a page `<!-- gateway: {…} -->`, how the gateway is configured that its commands find.
+and once in a page `<!-- gateway: {…} -->`, how the gateway is configured that its commands find:
+as radixway.yaml has it; `{up: true}`: by `make up`; `{up: true, in: FOLDER}`: by `radixway up` there.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)(```+)([\w+-]*)")
-_NOTE = re.compile(r"<!--\s*(not run|setup|serves|fragment of|output)\b:?\s*(.*?)\s*-->", re.DOTALL)
+_NOTE = re.compile(r"<!--\s*(not run|setup|refused|serves|fragment of|output)\b:?\s*(.*?)\s*-->", re.DOTALL)
 _GATEWAY = re.compile(r"<!--\s*gateway:\s*(\{.*?\})\s*-->", re.DOTALL)
 
 

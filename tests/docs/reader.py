@@ -59,7 +59,7 @@ class Reader:
             "python": f'{own} "$@"',
             "python3": f'{own} "$@"',
             "radixway": f'{own} -m radixway "$@"',
-            "curl": 'exec "$REAL_CURL" --fail-with-body -sS "$@"',
+            "curl": 'exec "$REAL_CURL" $FAIL -sS "$@"',
         }.items():
             (tools / name).write_text(f"#!/bin/sh\n{command}\n")
             (tools / name).chmod(0o755)
@@ -123,7 +123,8 @@ class Reader:
         """What it sets is there for the blocks that follow."""
         kept = self.directory / ".environment"
         after = f"trap '{{ export -p; declare -f; }} > \"{kept}\"' EXIT\n"
-        before = f'[ -e "{kept}" ] && . "{kept}"\nset -eu -o pipefail -o allexport\n'
+        fail = "FAIL=\n" if "refused" in block.notes else "FAIL=--fail-with-body\n"
+        before = f'[ -e "{kept}" ] && . "{kept}"\nset -eu -o pipefail -o allexport\n{fail}'
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(
                 ["bash", "-c", after + before + self._here(script)],
@@ -243,10 +244,10 @@ def _assert_keys(block: Block, shown: Any, printed: Any) -> None:
 def reader_of(page: Page, directory: Path, engine: str | None = None) -> Iterator[Reader]:
     """A reader with the gateway that the page asks for: `make up`, or one in front of the engine."""
     (directory / "home").mkdir()
-    if page.gateway == {"up": True}:
+    if page.gateway.get("up"):
         port = find_port()
         reader = Reader(directory, f"http://127.0.0.1:{port}")
-        with _made_up(reader, port):
+        with _made_up(reader, port, page.gateway.get("in")):
             yield reader
         return
     tree = {"gateway": {"port": 0}, "workers": [{"url": engine}], **page.gateway}
@@ -255,11 +256,11 @@ def reader_of(page: Page, directory: Path, engine: str | None = None) -> Iterato
 
 
 @contextmanager
-def _made_up(reader: Reader, port: int) -> Iterator[None]:
+def _made_up(reader: Reader, port: int, folder: str | None) -> Iterator[None]:
     env = reader._env | {"ARGS": f"--port {port}", "RADIXWAY__ENGINE__THREADS": "1"}
     with subprocess.Popen(
-        ["make", "up"],
-        cwd=reader.directory,
+        ["make", "up"] if folder is None else ["radixway", "up", "--port", str(port)],
+        cwd=reader.directory / (folder or ""),
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -33,6 +33,7 @@ def simulate(
     report: Annotated[Path | None, typer.Option(help="Write plots and a page here.", metavar="DIR")] = None,
 ) -> None:
     """Replay a trace against modelled workers under several policies, and compare them."""
+    from radixway.config import ConfigError
     from radixway.simulate import EngineConstants, Setting
     from radixway.simulate.command import Order, Refused
     from radixway.simulate.command import simulate as carry_out
@@ -42,7 +43,7 @@ def simulate(
         setting = Setting(workers, kv_tokens, speedup, events, event_delay_ms / 1e3, constants)
         order = Order(trace, policy, setting, block_size, limit, jobs or _cores(), json, report)
         carry_out(order, out, Console(stderr=True, highlight=False, markup=False))
-    except (ValueError, Refused) as error:
+    except (ValueError, Refused, ConfigError) as error:
         fail(str(error))
 
 

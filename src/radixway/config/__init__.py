@@ -20,6 +20,7 @@ from radixway.config.kv_events import KvEventsSection
 from radixway.config.planner import ObjectiveSection, PlannedModelSection, PlannerSection, ProfileSection
 from radixway.config.policies import (
     AnyPolicy,
+    CustomPolicy,
     ExpectedTimePolicy,
     KvAwarePolicy,
     LeastLoadedPolicy,
@@ -74,6 +75,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "ConsoleSection",
+    "CustomPolicy",
     "DisaggregationSection",
     "DiscoverySection",
     "DnsSection",

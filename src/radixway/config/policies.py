@@ -1,13 +1,15 @@
 """The policies by which workers are chosen, and their parameters.
 
 A policy is written as its name, `kv_aware`; as its name with parameters, `kv_aware:overlap_weight=8`, colons
-between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`.
+between them; or as a mapping, `{name: kv_aware, overlap_weight: 8}`. A dotted path names a class of one's
+own.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BeforeValidator, Discriminator, Field, TypeAdapter, ValidationError
 
 from radixway.config.base import Section
@@ -114,6 +116,16 @@ class ExpectedTimePolicy(Section):
     """0: the lowest cost. Above: drawn by softmax over the costs, scaled to [0, 1] between the candidates."""
 
 
+class CustomPolicy(Section):
+    """A class of your own; its dotted path stands in place of a name, its parameters as with any other."""
+
+    name: Literal["custom"] = "custom"
+    path: str
+    """`package.module.Class`: a subclass of `radixway.routing.policies.Policy`."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """What the class is built with."""
+
+
 AnyPolicy = (
     RoundRobinPolicy
     | RandomPolicy
@@ -124,23 +136,27 @@ AnyPolicy = (
     | PrefixAffinityPolicy
     | KvAwarePolicy
     | ExpectedTimePolicy
+    | CustomPolicy
 )
 
 
 def _spell_out(value: Any) -> Any:
-    """`name:key=value:key=value` as a mapping."""
-    if not isinstance(value, str):
-        return value
-    name, *parameters = value.split(":")
-    spelled: dict[str, str] = {"name": name.strip()}
-    for parameter in parameters:
-        key, equals, given = parameter.partition("=")
-        if not equals or key.strip() in spelled:
-            raise ValueError(
-                f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}"
-            )
-        spelled[key.strip()] = given.strip()
-    return spelled
+    """`name:key=value:key=value` as a mapping, and a dotted path as a policy of one's own."""
+    if isinstance(value, str):
+        name, *parameters = value.split(":")
+        spelled: dict[str, Any] = {"name": name.strip()}
+        for parameter in parameters:
+            key, equals, given = parameter.partition("=")
+            if not equals or key.strip() in spelled:
+                raise ValueError(
+                    f"{value!r}: after the name come parameters, `key=value`, each once, not {parameter!r}"
+                )
+            spelled[key.strip()] = yaml.safe_load(given) if "." in name else given.strip()
+        value = spelled
+    if isinstance(value, dict) and "." in str(value.get("name")):
+        own = {key: given for key, given in value.items() if key != "name"}
+        return {"name": "custom", "path": value["name"], "parameters": own}
+    return value
 
 
 PolicySection = Annotated[

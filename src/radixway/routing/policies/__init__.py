@@ -4,6 +4,7 @@ import random
 
 from radixway.config import (
     AnyPolicy,
+    CustomPolicy,
     ExpectedTimePolicy,
     KvAwarePolicy,
     LeastLoadedPolicy,
@@ -15,6 +16,7 @@ from radixway.config import (
     StickyLeastLoadedPolicy,
 )
 from radixway.routing.policies.base import Policy, Scores, View
+from radixway.routing.policies.custom import load_policy
 from radixway.routing.policies.expected_time import ExpectedTime
 from radixway.routing.policies.kv_aware import KvAware
 from radixway.routing.policies.least_loaded import LeastLoaded
@@ -43,7 +45,10 @@ __all__ = [
 
 
 def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
-    """A fresh policy as configured. `rng` is what those that draw lots draw from."""
+    """A fresh policy as configured. `rng` is what those that draw lots draw from.
+
+    Raises ConfigError: one of somebody's own cannot be loaded.
+    """
     match config:
         case RoundRobinPolicy():
             return RoundRobin()
@@ -63,3 +68,5 @@ def make_policy(config: AnyPolicy, rng: random.Random) -> Policy:
             return KvAware(config)
         case ExpectedTimePolicy():
             return ExpectedTime(config)
+        case CustomPolicy():
+            return load_policy(config)
