@@ -15,6 +15,10 @@ _NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docke
 _PROGRAMS = (*(f"{name} " for name in _NAMES), ".venv/bin/")
 
 
+BUILT = {ROOT / "docs" / name for name in re.findall(r"reference/\S+\.md", (ROOT / "mkdocs.yml").read_text())}
+"""Made of the code when the documentation is built, which fails where a link within it leads nowhere."""
+
+
 @pytest.fixture(scope="module")
 def routes() -> Routes:
     """Of a gateway in which everything is on that answers on paths of its own."""
@@ -61,7 +65,9 @@ def test_commands_in_sentences_are_what_the_programs_take():
         for span in page.code_spans:
             if span.startswith(_PROGRAMS):
                 for words in commands(span):
-                    if told := complaint(words):
+                    # `radixway audit show --user`, say: the sentence is about the option
+                    said = [*words, "VALUE"] if words[-1].startswith("--") else words
+                    if told := complaint(said):
                         wrong.append(f"{page.name}: `{span}`: {told}")
     assert not wrong, "\n".join(wrong)
 
@@ -106,6 +112,8 @@ def test_links_lead_somewhere(page: Page):
             continue
         path, _, anchor = unquote(target).partition("#")
         there = (here / path) if path else ROOT / page.name
+        if (here / path).resolve() in BUILT:
+            continue
         if not there.exists():
             wrong.append(target)
         elif anchor and there.suffix == ".md" and anchor not in _anchors(there.read_text()):
