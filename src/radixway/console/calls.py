@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -78,12 +78,18 @@ class Line:
             raise GatewayAway(str(error) or type(error).__name__) from None
 
 
+class KeyHolder(Protocol):
+    """Has the key, for as long as its owner is signed in."""
+
+    key: str | None
+
+
 class Calls:
     """One visitor's calls."""
 
-    def __init__(self, line: Line, key: str | None) -> None:
+    def __init__(self, line: Line, holder: KeyHolder) -> None:
         self._line = line
-        self._key = key
+        self._holder = holder
 
     async def get(self, path: str, **query: Any) -> Any:
         """The answer of a GET, decoded; without those parameters that are None. Raises CallFailed."""
@@ -134,7 +140,7 @@ class Calls:
         elif body is not None:
             more["data"] = msgspec.json.encode(body)
             more["headers"].setdefault("content-type", "application/json")
-        async with self._line.ask(method, path, key=self._key, timeout_s=timeout_s, **more) as answer:
+        async with self._line.ask(method, path, key=self._holder.key, timeout_s=timeout_s, **more) as answer:
             yield answer
 
 

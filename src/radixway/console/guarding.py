@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal
+from time import monotonic
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
@@ -27,7 +28,9 @@ from radixway.console.preferences import PREFERENCES, preferences_of
 from radixway.console.signing import SignedIn, SignIns
 
 SIGN_IN = f"{BASE}/sign-in"
-_OPEN = (SIGN_IN, f"{BASE}/assets/", f"{BASE}/favicon.ico")
+_OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
+_BELIEVED_S = 5.0
+"""How long the gateway's word holds that no key is needed: a page asks for dozens of files."""
 _POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -63,6 +66,7 @@ class Guard:
         self._sign_ins = sign_ins
         self._hosts = frozenset(host.lower() for host in hosts)
         self._alone = alone
+        self._open_until = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -75,7 +79,7 @@ class Guard:
             await _refuse(scope, receive, send, PlainTextResponse("asked for by another site", 403))
             return
         scope.setdefault("state", {})["visitor"] = self._visitor(request)
-        if scope["path"].startswith(_OPEN):
+        if scope["path"] == SIGN_IN or scope["path"].startswith(_OPEN):
             await self._app(scope, receive, send)
             return
         token = request.cookies.get(session_cookie(request))
@@ -119,22 +123,32 @@ class Guard:
         """A session of nobody's, where none is asked for a key."""
         if not self._is_admitted(request) or not _is_local_name(request, self._hosts):
             return None
-        if await way_in(self._line) != "open":
-            return None
+        now = monotonic()
+        if now > self._open_until:
+            if not (await ask_who(self._line, None)).admin:
+                return None
+            self._open_until = now + _BELIEVED_S
         return SignedIn(None, 0.0)
 
 
-async def way_in(line: Line, key: str | None = None) -> Literal["open", "key", "closed", "away"]:
-    """What the gateway lets one do who has that key: all, `key`: not without another one, `closed`: there
-    are no
-    keys, and without one not from where the console runs."""
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What the gateway says of a caller. All that is not known is no."""
+
+    answers: bool = False
+    admin: bool = False
+    by_key: bool = False
+    """The key alone makes it one: where the console runs has no part in it."""
+    needs_key: bool = True
+
+
+async def ask_who(line: Line, key: str | None) -> Who:
+    """What one may do who asks through us with that key."""
     try:
-        told = await Calls(line, key).get("/whoami")
+        told = await Calls(line, SignedIn(key, 0.0)).get("/whoami")
     except CallFailed:
-        return "away"
-    if told["admin"]:
-        return "open"
-    return "key" if told["needs_key"] else "closed"
+        return Who()
+    return Who(True, told["admin"], told["by_key"], told["needs_key"])
 
 
 def session_cookie(request: HTTPConnection) -> str:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from radixway.console.assets import stylesheet
 from radixway.console.calls import Line
-from radixway.console.guarding import SIGN_IN, session_cookie, way_in
+from radixway.console.guarding import SIGN_IN, ask_who, session_cookie
 from radixway.console.page import BASE
 from radixway.console.preferences import preferences_of
 from radixway.console.signing import Attempts, SignIns
@@ -29,9 +29,8 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
     attempts = Attempts(attempts_per_minute, monotonic)
 
     async def show(request: Request) -> Response:
-        if await way_in(line) == "closed":
-            return _page(request, closed=True)
-        return _page(request)
+        found = await ask_who(line, None)
+        return _page(request, None if found.answers else "away", closed=not found.needs_key)
 
     async def sign_in(request: Request) -> Response:
         """The key is in the body, never in an address or a log."""
@@ -42,10 +41,12 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
         if not key or not (key.isascii() and key.isprintable()):
             attempts.failed(visitor)
             return _page(request, "wrong", status=401)
-        found = await way_in(line, key)
-        if found == "away":
+        found = await ask_who(line, key)
+        if not found.answers:
             return _page(request, "away", status=503)
-        if found != "open":
+        if not found.needs_key:
+            return _page(request, closed=True)
+        if not found.by_key:
             attempts.failed(visitor)
             return _page(request, "wrong", status=401)
         answer = RedirectResponse(f"{BASE}/", 303)

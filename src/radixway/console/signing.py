@@ -60,6 +60,7 @@ class SignIns:
         found = self._by_token.pop(token, None)
         if found is not None:
             found.over = True
+            found.key = None
             for each in found.on_end:
                 each()
 

@@ -42,7 +42,7 @@ def _add(page: Page, path: str, line: Line, sign_ins: SignIns, watch: Watch) -> 
         ui.page_title(f"{say(f'page.{page.name}')} · {say('frame.product')}")
         visit = Visit(
             request=request,
-            gateway=Calls(line, signed_in.key),
+            gateway=Calls(line, signed_in),
             say=say,
             preferences=preferences,
             watch=watch,

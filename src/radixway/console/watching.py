@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any
 
-from radixway.console.calls import CallFailed, Calls, GatewayAway
+from radixway.console.calls import CallFailed, Calls, GatewayAway, SignedOut
 from radixway.net.stopping import stop
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.scrapes import NotMetrics, Scrape, Scrapes
@@ -93,6 +93,8 @@ class Watch:
             except GatewayAway:
                 self.away = True
                 self._scrapes.clear()
+            except SignedOut:  # whose calls these were has left, and somebody else comes or nobody
+                self._wanted_until = 0.0
             except (CallFailed, NotMetrics) as error:
                 log.warning("the gateway's figures cannot be read: %s", error)
             try:

@@ -55,12 +55,16 @@ class AdminAccess:
         host = request.client.host if request.client is not None else None
         if host is not None and is_within(host, self._networks):
             return True
+        if not self.needs_key:
+            return host is not None and ip_address(host).is_loopback
+        return self.has_key(request)
+
+    def has_key(self, request: Request) -> bool:
+        """Whether it brings a key with which it passes from anywhere."""
         if self._callers is not None:
             key = self._callers.key_of(request.scope)
             if key is not None and not self._scopes.isdisjoint(key.scopes):
                 return True
-        elif self._key is None:
-            return host is not None and ip_address(host).is_loopback
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return (
             self._key is not None

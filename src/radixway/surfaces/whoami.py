@@ -15,6 +15,8 @@ class WhoAmI(BaseModel):
 
     admin: bool
     """It may make administrative calls."""
+    by_key: bool
+    """Its key alone allows them, wherever it comes from."""
     needs_key: bool
     """There are keys with which one may; without any they are for this machine alone."""
     tenant: str | None
@@ -31,6 +33,7 @@ def whoami_routes(gate: Gate) -> APIRouter:
         tenancy = gate.tenancy_of(request)
         return WhoAmI(
             admin=gate.access.passes(request),
+            by_key=gate.access.has_key(request),
             needs_key=gate.access.needs_key,
             tenant=None if tenancy is None else tenancy.name,
         )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import stat
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
 
 _LONGEST_SOCKET_PATH = 100
+_BEGINS_WITHIN_S = 60.0
 _NAME = re.compile(r"\d{1,5}-[0-9a-f]{8}")
 
 
@@ -23,6 +28,19 @@ def private_directory() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{path} is not a directory of ours alone: remove it")
     return path
+
+
+def sweep() -> None:
+    """Remove what gateways left behind that were killed."""
+    for path in private_directory().iterdir():
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            if path.stat().st_mtime > time.time() - _BEGINS_WITHIN_S:
+                continue
+            probe.settimeout(1)
+            try:
+                probe.connect(str(path / "gateway"))
+            except (ConnectionRefusedError, FileNotFoundError):
+                rmtree(path, ignore_errors=True)
 
 
 def socket_of(name: str, port: int) -> Path | None:

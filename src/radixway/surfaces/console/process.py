@@ -13,7 +13,7 @@ from shutil import rmtree
 from time import monotonic
 
 from radixway.config import ConsoleSection
-from radixway.surfaces.console.places import private_directory
+from radixway.surfaces.console.places import private_directory, sweep
 from radixway.web import App, AppServer, Receive, Scope, Send, bind_unix
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,7 @@ class ConsoleProcess:
 
     async def _start(self, port: int) -> None:
         if self._directory is None:
+            sweep()
             self.name = f"{port}-{secrets.token_hex(4)}"
             self._directory = private_directory() / self.name
             self._directory.mkdir(mode=0o700)

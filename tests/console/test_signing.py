@@ -1,0 +1,60 @@
+"""Sessions and attempts, by a clock of the test's."""
+
+from radixway.console.signing import Attempts, SignedIn, SignIns
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_session_lasts_for_as_long_as_something_is_done():
+    clock = Clock()
+    sign_ins = SignIns(60, clock)
+    token = sign_ins.begin("key")
+    for _ in range(3):
+        clock.now += 50
+        assert sign_ins.find(token).key == "key"
+    clock.now += 50
+    assert sign_ins.find(token, active=False) is not None
+    clock.now += 11
+    assert sign_ins.find(token) is None
+
+
+def test_one_that_is_over_has_forgotten_its_key_and_says_so_to_its_connections():
+    clock = Clock()
+    sign_ins = SignIns(60, clock)
+    session = sign_ins.find(sign_ins.begin("a secret"))
+    assert "a secret" not in repr(session)
+    told = []
+    session.on_end.append(lambda: told.append(True))
+    clock.now += 61
+    assert sign_ins.is_over(session)
+    assert session.key is None and told == [True]
+
+
+def test_who_needs_no_key_is_never_signed_out():
+    clock = Clock()
+    clock.now += 10**6
+    assert not SignIns(60, clock).is_over(SignedIn(None, 0.0))
+
+
+def test_unknown_tokens_find_nobody():
+    assert SignIns(60, Clock()).find("x") is None
+    assert SignIns(60, Clock()).find(None) is None
+
+
+def test_wrong_keys_count_for_a_minute_for_each_address_and_for_all():
+    clock = Clock()
+    attempts = Attempts(2, clock)
+    for _ in range(2):
+        assert attempts.may_try("a")
+        attempts.failed("a")
+    assert not attempts.may_try("a") and attempts.may_try("b")
+    for number in range(18):
+        attempts.failed(f"c{number}")
+    assert not attempts.may_try("b")
+    clock.now += 61
+    assert attempts.may_try("a") and attempts.may_try("b")

@@ -1,0 +1,86 @@
+"""All that the console says, in every language."""
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+import radixway.console
+from radixway.console.pages import PAGES
+from radixway.console.texts import LANGUAGES, TEXTS, Say
+
+ROOM = Path(radixway.console.__file__).parent
+SOURCES = sorted(path for path in ROOM.rglob("*.py") if "texts" not in path.parts)
+SHOWS = {
+    "label",
+    "button",
+    "input",
+    "textarea",
+    "select",
+    "checkbox",
+    "switch",
+    "notify",
+    "tooltip",
+    "menu_item",
+}
+SHOWS |= {
+    "set_text",
+    "page_title",
+    "markdown",
+    "item",
+    "radio",
+    "toggle",
+    "expansion",
+    "number",
+    "notification",
+}
+
+
+def places(text):
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+@pytest.mark.parametrize("key", TEXTS)
+def test_a_text_says_something_with_the_same_places_in_each_language(key):
+    said = [getattr(TEXTS[key], language) for language in LANGUAGES]
+    assert all(text.strip() for text in said)
+    assert len({frozenset(places(text)) for text in said}) == 1
+
+
+def test_every_text_that_is_asked_for_is_there_and_every_page_has_a_name():
+    asked = {
+        call.args[0].value
+        for path in SOURCES
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and (getattr(call.func, "attr", None) or getattr(call.func, "id", None)) == "say"
+    }
+    assert asked and asked | {f"page.{page.name}" for page in PAGES} <= TEXTS.keys()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_no_text_stands_in_a_page_itself(path):
+    loose = [
+        f"{path.name}:{given.lineno} {given.value!r}"
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", None) in SHOWS
+        for given in [
+            *call.args[:1],
+            *(each.value for each in call.keywords if each.arg in ("label", "text")),
+        ]
+        if isinstance(given, ast.Constant) and isinstance(given.value, str)
+        if re.search(r"[^\W\d_]{2}", given.value)
+    ]
+    assert loose == []
+
+
+def test_no_two_pages_have_the_same_key_or_path():
+    assert len({page.key for page in PAGES}) == len({page.path for page in PAGES}) == len(PAGES)
+
+
+def test_places_are_filled_in():
+    assert Say("en")("frame.refused", message="no") == "The gateway refused: no"
