@@ -14,28 +14,11 @@ from radixway.console.texts import LANGUAGES, TEXTS, Say
 ROOM = Path(radixway.console.__file__).parent
 SOURCES = sorted(path for path in ROOM.rglob("*.py") if "texts" not in path.parts)
 SHOWS = {
-    "label",
-    "button",
-    "input",
-    "textarea",
-    "select",
-    "checkbox",
-    "switch",
-    "notify",
-    "tooltip",
-    "menu_item",
+    *("label", "button", "input", "textarea", "select", "checkbox", "switch", "number", "radio", "toggle"),
+    *("notify", "notification", "tooltip", "menu_item", "item", "set_text", "page_title", "markdown"),
+    *("expansion",),
 }
-SHOWS |= {
-    "set_text",
-    "page_title",
-    "markdown",
-    "item",
-    "radio",
-    "toggle",
-    "expansion",
-    "number",
-    "notification",
-}
+"""Calls whose first argument is read by people."""
 
 
 def places(text):

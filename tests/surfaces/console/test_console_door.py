@@ -159,7 +159,7 @@ async def test_a_name_that_was_led_to_this_machine_gets_nothing(unlocked, visito
         )
 
 
-async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor, monkeypatch):
+async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
         door = doors.ConsoleDoor(
             gateway.gateway.config.console, gateway.gateway, gateway.gateway._gate.access
