@@ -16,8 +16,8 @@ class ConsoleSection(Section):
     """Whether there are pages at `/console`."""
     hosts: tuple[Host, ...] = ()
     """Names (`gateway.example.com`, with the port if it is not the scheme's own) under which browsers reach
-    the gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is reached
-    by a name other than `localhost`."""
+    the gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is
+    reached by a name other than `localhost`."""
     session_hours: float = Field(default=12, gt=0, le=24 * 30)
     """How long one who signed in and then does nothing stays signed in."""
     attempts_per_minute: int = Field(default=10, ge=1)
