@@ -25,6 +25,8 @@ from gateway_process import gateway_process
 WITHIN_S = 300
 """For a block; a loaded machine may take ten times what an idle one does."""
 _QUESTION = {"model": "auto", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
+_ELSEWHERE = ("pip", "docker", "kubectl", "helm", "git", "npm", "apt-get")
+"""What a reader has and a test must not use."""
 _SERVERS = {"serve", "up", "engine", "worker"}
 _SERVING = re.compile(r"^(gateway|engine) http|^Serving\.|tokens in$")
 _ANSWER = {
@@ -59,6 +61,7 @@ class Reader:
             "python": f'{own} "$@"',
             "python3": f'{own} "$@"',
             "radixway": f'{own} -m radixway "$@"',
+            **dict.fromkeys(_ELSEWHERE, 'echo "$0 needs what no test has; mark the block" >&2; exit 1'),
             "curl": 'exec "$REAL_CURL" $FAIL -sS "$@"',
         }.items():
             (tools / name).write_text(f"#!/bin/sh\n{command}\n")

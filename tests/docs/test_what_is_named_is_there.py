@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from docs.command_lines import address, commands, complaint, program
 from docs.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
 from docs.routes import Routes, routes_of
+from radixway.config import Config
 from running_gateway import running_gateway
 
 _NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docker", "kubectl")
@@ -17,6 +19,9 @@ _PROGRAMS = (*(f"{name} " for name in _NAMES), ".venv/bin/")
 
 BUILT = {ROOT / "docs" / name for name in re.findall(r"reference/\S+\.md", (ROOT / "mkdocs.yml").read_text())}
 """Made of the code when the documentation is built, which fails where a link within it leads nowhere."""
+
+
+SECTIONS = Config().model_dump(mode="json")
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +108,29 @@ def test_files_in_sentences_are_there():
     assert not wrong, "\n".join(wrong)
 
 
+def test_keys_of_the_configuration_in_sentences_are_there():
+    wrong = []
+    for page in PAGES:
+        for span in page.code_spans:
+            if re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", span) and (section := span.partition(".")[0]) in SECTIONS:
+                if not _is_key(SECTIONS[section], span.split(".")[1:]):
+                    wrong.append(f"{page.name}: {span}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_metrics_in_sentences_are_there():
+    """docs/metrics.md has them all, which another test holds against what is published."""
+    known = set(re.findall(r"`((?:radixway|llm|inference|batch)_\w+)`", (ROOT / "docs/metrics.md").read_text()))
+    wrong = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        if not page.name.startswith("examples")
+        for span in page.code_spans
+        if (name := re.match(r"radixway_\w+(?=\{|$)", span)) and name[0] not in known
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Page):
     wrong = []
@@ -119,6 +147,15 @@ def test_links_lead_somewhere(page: Page):
         elif anchor and there.suffix == ".md" and anchor not in _anchors(there.read_text()):
             wrong.append(f"{target}: no such heading")
     assert not wrong, "\n".join(wrong)
+
+
+def _is_key(node: Any, parts: list[str]) -> bool:
+    """Whether the configuration has it; below what is a mapping of names, or nothing by default, any will do."""
+    if not parts:
+        return True
+    if not isinstance(node, dict) or not node:
+        return node is None or node == {} or node == []
+    return parts[0] in node and _is_key(node[parts[0]], parts[1:])
 
 
 def _typed(console: str) -> str:
