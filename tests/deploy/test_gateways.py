@@ -13,29 +13,34 @@ from mounted_config import config_of, gateway_of
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
-GATEWAYS = [
-    (name, each["metadata"]["name"])
-    for name in OVERLAYS
-    for each in of_kind(overlay(name), "Deployment")
-    if any(container.get("args", ["?"])[0] == "serve" for container in containers(each))
-]
+
+def gateways(name):
+    """The names of an overlay's gateways: rendered when a test asks, not when tests are collected."""
+    found = [
+        each["metadata"]["name"]
+        for each in of_kind(overlay(name), "Deployment")
+        if any(container.get("args", ["?"])[0] == "serve" for container in containers(each))
+    ]
+    assert found
+    return found
 
 
-@pytest.mark.parametrize(("name", "gateway"), GATEWAYS)
-def test_its_configuration_is_one(name, gateway, tmp_path, monkeypatch):
-    workload = named(overlay(name), "Deployment", gateway)
-    config = config_of(overlay(name), workload, tmp_path, monkeypatch)
-    ports = {each["name"]: each["containerPort"] for each in gateway_of(workload)["ports"]}
-    assert ports["http"] == config.gateway.port
-    assert config.gateway.host == "0.0.0.0"
-    if config.ext_proc.enabled:
-        assert ports["ext-proc"] == config.ext_proc.port
-    spec = workload["spec"]["template"]["spec"]
-    hook = gateway_of(workload)["lifecycle"]["preStop"]["exec"]["command"]
-    assert int(hook[1]) + config.gateway.drain_s < spec["terminationGracePeriodSeconds"]
-    assert (
-        workload["spec"]["replicas"] == 1 or config.scale.sync is not None
-    )  # else each would go by its own load
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_its_configuration_is_one(name, tmp_path, monkeypatch):
+    for gateway in gateways(name):
+        workload = named(overlay(name), "Deployment", gateway)
+        with monkeypatch.context() as patched:
+            config = config_of(overlay(name), workload, tmp_path / gateway, patched)
+        ports = {each["name"]: each["containerPort"] for each in gateway_of(workload)["ports"]}
+        assert ports["http"] == config.gateway.port
+        assert config.gateway.host == "0.0.0.0"
+        if config.ext_proc.enabled:
+            assert ports["ext-proc"] == config.ext_proc.port
+        spec = workload["spec"]["template"]["spec"]
+        hook = gateway_of(workload)["lifecycle"]["preStop"]["exec"]["command"]
+        assert int(hook[1]) + config.gateway.drain_s < spec["terminationGracePeriodSeconds"]
+        # Else each would go by its own load.
+        assert workload["spec"]["replicas"] == 1 or config.scale.sync is not None
 
 
 def test_the_whole_stack_is_wired(tmp_path, monkeypatch):
@@ -55,19 +60,22 @@ def test_the_whole_stack_is_wired(tmp_path, monkeypatch):
         assert int(port) in {each["port"] for each in service["spec"]["ports"]}
 
 
-@pytest.mark.parametrize(("name", "gateway"), GATEWAYS)
-def test_it_discovers_every_pool_once(name, gateway, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_it_discovers_every_pool_once(name, tmp_path, monkeypatch):
     """EndpointSlices have the labels of their Service."""
     objects = overlay(name)
-    config = config_of(objects, named(objects, "Deployment", gateway), tmp_path, monkeypatch)
-    for service in of_kind(objects, "Service"):
-        labels = service["metadata"]["labels"]
-        found = [each for each in config.discovery.kubernetes if matches(service, each.selector)]
-        assert len(found) == (1 if labels.get("app") == "vllm-worker" else 0)
-        events = found and found[0].worker.kv_events
-        if labels.get("radixway.io/engine") == "vllm":
-            ports = {f"tcp://{{host}}:{each['port']}" for each in service["spec"]["ports"]}
-            assert {events.endpoint, events.replay_endpoint} <= ports
+    for gateway in gateways(name):
+        with monkeypatch.context() as patched:
+            workload = named(objects, "Deployment", gateway)
+            config = config_of(objects, workload, tmp_path / gateway, patched)
+        for service in of_kind(objects, "Service"):
+            labels = service["metadata"]["labels"]
+            found = [each for each in config.discovery.kubernetes if matches(service, each.selector)]
+            assert len(found) == (1 if labels.get("app") == "vllm-worker" else 0)
+            events = found and found[0].worker.kv_events
+            if labels.get("radixway.io/engine") == "vllm":
+                ports = {f"tcp://{{host}}:{each['port']}" for each in service["spec"]["ports"]}
+                assert {events.endpoint, events.replay_endpoint} <= ports
 
 
 def test_gateways_may_watch_what_they_discover_workers_by():
