@@ -14,6 +14,10 @@ from radixway.cli import app
 from radixway.cli.several_values import SeveralValues, repeat_options
 
 _COMMAND: click.Command = typer.main.get_command(app)
+SERVERS = {"serve", "up", "engine", "worker"}
+"""Commands of ours that the harness can start and stop."""
+ELSEWHERE = {"pip", "docker", "kubectl", "helm", "git", "npm", "apt-get", "make", "envoy", "ray"}
+"""What a reader has and a test must not use."""
 _RUNNERS = {"exec", "env", "sudo", "nohup", "time"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _TARGETS = set(
@@ -72,6 +76,16 @@ def _without_prefix(words: list[str]) -> list[str]:
 def program(words: list[str]) -> str:
     """Which one a command starts, by its plain name."""
     return words[0].rpartition("/")[2]
+
+
+def must_be_marked(words: list[str]) -> bool:
+    """Whether a command cannot simply be run: it never ends by itself, or installs something."""
+    name, rest = program(words), words[1:]
+    if name == "radixway" and rest:
+        ends = {"--once", "--json", "--help"} & {*rest}
+        return rest[0] in SERVERS or (rest[0] in {"top", "console", "slime-router", "operator"} and not ends)
+    installs = name.startswith("python") and rest[:2] in (["-m", "pip"], ["-m", "venv"])
+    return name in ELSEWHERE or installs
 
 
 def complaint(words: list[str]) -> str | None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docs.command_lines import commands
+from docs.command_lines import ELSEWHERE, SERVERS, commands
 from docs.pages import ROOT, SHELL, Block, Page
 from free_ports import find_port
 from gateway_process import gateway_process
@@ -25,9 +26,6 @@ from gateway_process import gateway_process
 WITHIN_S = 300
 """For a block; a loaded machine may take ten times what an idle one does."""
 _QUESTION = {"model": "auto", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
-_ELSEWHERE = ("pip", "docker", "kubectl", "helm", "git", "npm", "apt-get")
-"""What a reader has and a test must not use."""
-_SERVERS = {"serve", "up", "engine", "worker"}
 _SERVING = re.compile(r"^(gateway|engine) http|^Serving\.|tokens in$")
 _ANSWER = {
     "model": "auto",
@@ -61,17 +59,16 @@ class Reader:
             "python": f'{own} "$@"',
             "python3": f'{own} "$@"',
             "radixway": f'{own} -m radixway "$@"',
-            **dict.fromkeys(_ELSEWHERE, 'echo "$0 needs what no test has; mark the block" >&2; exit 1'),
+            **dict.fromkeys(ELSEWHERE, 'echo "$0 needs what no test has; mark the block" >&2; exit 1'),
             "curl": 'exec "$REAL_CURL" $FAIL -sS "$@"',
         }.items():
             (tools / name).write_text(f"#!/bin/sh\n{command}\n")
             (tools / name).chmod(0o755)
-        curl = subprocess.run(["which", "curl"], capture_output=True, text=True).stdout.strip()
         self._env = {
             **os.environ,
             "PATH": f"{tools}:{os.environ['PATH']}",
             "REAL_PYTHON": sys.executable,
-            "REAL_CURL": curl,
+            "REAL_CURL": shutil.which("curl") or "curl",
             "RADIXWAY_URL": self.gateway,
             "RADIXWAY_HOME": str(self.directory / "home"),
             "HF_HUB_OFFLINE": "1",
@@ -177,7 +174,7 @@ class Reader:
 
     def _serve(self, block: Block) -> None:
         """Those that serve, until each says so; then the others, with these running; then all are stopped."""
-        serving = [words for words in commands(block.text) if words[1] in _SERVERS]
+        serving = [words for words in commands(block.text) if words[1] in SERVERS]
         with ExitStack() as stack:
             for words in serving:
                 url = stack.enter_context(self._served(block, words))
@@ -262,7 +259,7 @@ def reader_of(page: Page, directory: Path, engine: str | None = None) -> Iterato
 def _made_up(reader: Reader, port: int, folder: str | None) -> Iterator[None]:
     env = reader._env | {"ARGS": f"--port {port}", "RADIXWAY__ENGINE__THREADS": "1"}
     with subprocess.Popen(
-        ["make", "up"] if folder is None else ["radixway", "up", "--port", str(port)],
+        [shutil.which("make"), "up"] if folder is None else ["radixway", "up", "--port", str(port)],
         cwd=reader.directory / (folder or ""),
         env=env,
         stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs.command_lines import address, commands, complaint
+from docs.command_lines import address, commands, complaint, must_be_marked
 from docs.pages import Block
 from docs.reader import assert_shown
 
@@ -40,6 +40,14 @@ def test_a_wrong_command_is_complained_of(line, said):
 def test_a_right_one_is_not(line):
     ((words),) = commands(line)
     assert complaint(words) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["radixway up", "make test", "pip install x", "python -m pip install x", "radixway top"]
+)
+def test_what_never_ends_or_installs_is_seen(line):
+    ((words),) = commands(line)
+    assert must_be_marked(words)
 
 
 def test_commands_are_taken_apart_as_a_shell_does():

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from docs.command_lines import address, commands, complaint, program
+from docs.command_lines import address, commands, complaint, must_be_marked, program
 from docs.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
 from docs.routes import Routes, routes_of
 from radixway.config import Config
@@ -63,6 +63,17 @@ def test_commands_in_blocks_are_what_the_programs_take():
         if block.language in SHELL
         for words in commands(block.text if block.language != "console" else _typed(block.text))
         if (told := complaint(words))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_block_that_is_run_goes_on_for_ever_or_installs_anything():
+    wrong = [
+        f"{block}: {' '.join(words)}: mark the block, `<!-- not run: why -->` or `<!-- serves -->`"
+        for block in BLOCKS
+        if block.language in SHELL and not {"not run", "serves"} & block.notes.keys()
+        for words in commands(block.text if block.language != "console" else _typed(block.text))
+        if must_be_marked(words)
     ]
     assert not wrong, "\n".join(wrong)
 
