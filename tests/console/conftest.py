@@ -18,6 +18,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from engine_process import engine_process
 from gateway_process import gateway_process
+from maths_rules import RULES
 
 ADMIN_KEY = "the-admin-key"
 CHROMIUM = os.environ.get("RADIXWAY_CHROMIUM", "/usr/bin/chromium")
@@ -46,6 +48,8 @@ class Live:
 
     url: str
     engines: tuple[str, str]
+    rules: Path
+    """The file of rules that it judges requests by."""
     key: str = ADMIN_KEY
 
 
@@ -53,6 +57,8 @@ class Live:
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A gateway that needs a key, and two engines with the bundled model, each in a process of its own."""
     directory = tmp_path_factory.mktemp("console")
+    rules = directory / "rules.yaml"
+    rules.write_text(RULES)
     with ExitStack() as stack:
         engines = tuple(stack.enter_context(engine_process())[0] for _ in range(2))
         tree = {
@@ -60,9 +66,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
             "workers": [{"url": url} for url in engines],
             "routing": {"health": {"interval_s": 0.2}},
             "chat": {"enabled": True},
+            "semantic": {"config": str(rules), "watch": False},
         }
         url, _ = stack.enter_context(gateway_process(directory, tree, home=directory / "home"))
-        yield Live(url, engines)
+        yield Live(url, engines, rules)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -91,6 +91,10 @@ class Calls:
         self._line = line
         self._holder = holder
 
+    def under(self, key: str) -> Calls:
+        """The same gateway, asked with another key."""
+        return Calls(self._line, key)
+
     async def get(self, path: str, **query: Any) -> Any:
         """The answer of a GET, decoded; without those parameters that are None. Raises CallFailed."""
         return await self.send("GET", path, query=query)

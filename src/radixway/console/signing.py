@@ -23,6 +23,8 @@ class SignedIn:
     on_end: list[Callable[[], None]] = field(default_factory=list)
     """Called when it is over: connections that it opened are to end."""
     over: bool = False
+    chat_token: str | None = field(default=None, repr=False)
+    """With which the chat service is asked, once it was."""
 
 
 class SignIns:

@@ -1,8 +1,8 @@
 """The pages, in the order of the navigation."""
 
 from radixway.console.page import Page
-from radixway.console.pages import live, workers
+from radixway.console.pages import chat, live, playground, rules, workers
 
-PAGES: tuple[Page, ...] = (live.PAGE, workers.PAGE)
+PAGES: tuple[Page, ...] = (live.PAGE, workers.PAGE, playground.PAGE, chat.PAGE, rules.PAGE)
 
 __all__ = ["PAGES"]

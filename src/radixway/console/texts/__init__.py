@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from radixway.console.texts import frame, live, signing, workers
+from radixway.console.texts import chat, frame, live, playground, rules, signing, workers
 from radixway.console.texts.said import LANGUAGES, Language, Said
 
 __all__ = ["LANGUAGES", "TEXTS", "Language", "Said", "Say"]
@@ -17,6 +17,9 @@ TEXTS: dict[str, Said] = {
     **live.TEXTS,
     **signing.TEXTS,
     **workers.TEXTS,
+    **playground.TEXTS,
+    **chat.TEXTS,
+    **rules.TEXTS,
 }
 
 

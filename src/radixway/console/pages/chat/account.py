@@ -1,0 +1,49 @@
+"""The chat service as the visitor sees it: signed in as the operator, by the key they signed in with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from radixway.console.calls import Calls, SignedOut
+from radixway.console.page import Visit
+
+
+class Account:
+    """Calls in the name of the operator's account. Its token stays in this process, as the key does."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._gateway = visit.gateway
+        self._session = visit.request.state.signed_in
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """Raises CallFailed."""
+        return await self.send("GET", path, query=query)
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        """Raises CallFailed."""
+        return await self.send("POST", path, body=body)
+
+    async def send(self, method: str, path: str, **more: Any) -> Any:
+        """A token that has run out is replaced. Raises CallFailed."""
+        try:
+            return await (await self._calls()).send(method, path, **more)
+        except SignedOut:
+            return await (await self._calls(anew=True)).send(method, path, **more)
+
+    @asynccontextmanager
+    async def events(self, path: str, after: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
+        """What an answer says after an event's id. Raises CallFailed."""
+        await self.get("/auth/check")  # the token lasts: a stream is not begun twice
+        headers = {} if after is None else {"last-event-id": after}
+        async with (await self._calls()).stream("GET", path, headers=headers) as answer:
+            yield answer
+
+    async def _calls(self, *, anew: bool = False) -> Calls:
+        if anew or self._session.chat_token is None:
+            tokens = await self._gateway.post("/auth/operator")
+            self._session.chat_token = str(tokens["access_token"]["access_token"])
+        return self._gateway.under(self._session.chat_token)

@@ -1,0 +1,89 @@
+"""Where something is said: the text, and how it is to be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from radixway.console.page import Visit
+
+AUTO = "auto"
+_ENTER = "(e) => { if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); emit(); } }"
+
+
+class Composer:
+    """Drawn where it is made. `send` is called with what stands there; it stays until `clear`."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        models: Sequence[str],
+        plugins: Sequence[Mapping[str, Any]],
+        send: Callable[[], Awaitable[None]],
+        stop: Callable[[], Awaitable[None]],
+    ) -> None:
+        say = visit.say
+        named = {str(each["url"]): _name_of(each) for each in plugins}
+        with ui.element("div").classes("rw-composer"):
+            with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
+                self._text = ui.textarea(placeholder=say("chat.say")).props("outlined autogrow rows=1")
+                self._text.classes("rw-grow").props(f'aria-label="{say("chat.say")}"')
+                self._text.on("keydown", send, js_handler=_ENTER)
+                self._send = ui.button(icon="send", on_click=send).props("unelevated")
+                self._send.props(f'aria-label="{say("chat.send")}"')
+                self._stop = ui.button(icon="stop", on_click=stop).props("unelevated color=negative")
+                self._stop.props(f'aria-label="{say("chat.stop")}"')
+            with ui.expansion(say("chat.how")).classes("rw-more").props("dense"):
+                with ui.element("div").classes("rw-fields"):
+                    first = AUTO if AUTO in models else next(iter(models), None)
+                    self._model = ui.select(list(models), value=first, label=say("chat.model"))
+                    self._heat = ui.number(say("chat.temperature"), min=0, step=0.1)
+                    self._most = ui.number(say("chat.most"), value=512, min=1, precision=0)
+                    self._plugins = ui.select(named, multiple=True, label=say("chat.plugins"))
+                    for field in (self._model, self._heat, self._most, self._plugins):
+                        field.props("outlined dense")
+                    self._heat.props("clearable")
+                    self._plugins.props("use-chips")
+                self._system = ui.textarea(say("chat.system")).props("outlined autogrow dense")
+        self.under_way(False)
+
+    @property
+    def text(self) -> str:
+        """What is to be said."""
+        return str(self._text.value or "")
+
+    def clear(self) -> None:
+        """It was said."""
+        self._text.value = ""
+
+    def like(self, model: str | None) -> None:
+        """Ask for that model, as the answer before did."""
+        if model in (self._model.options or ()):
+            self._model.value = model
+
+    def under_way(self, under_way: bool) -> None:
+        """Whether an answer is, which can be stopped."""
+        self._send.set_visibility(not under_way)
+        self._stop.set_visibility(under_way)
+
+    def wish(self) -> dict[str, Any]:
+        """How an answer is to be given."""
+        sampling: dict[str, Any] = {}
+        if self._heat.value is not None:
+            sampling["temperature"] = float(self._heat.value)
+        if self._most.value is not None:
+            sampling["max_new_tokens"] = int(self._most.value)
+        wish: dict[str, Any] = {"reply": "later", "sampling_parameters": sampling}
+        if self._model.value:
+            wish["model"] = self._model.value
+        wish["plugins"] = [{"url": url, "enabled": True} for url in self._plugins.value or ()]
+        if (self._system.value or "").strip():
+            wish["system_prompt"] = self._system.value
+        return wish
+
+
+def _name_of(plugin: Mapping[str, Any]) -> str:
+    config = plugin.get("plugin_config") or {}
+    return str(config.get("name_for_human") or config.get("name_for_model") or plugin["url"])

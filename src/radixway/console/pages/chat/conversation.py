@@ -1,0 +1,202 @@
+"""The chat that is open: its thread, what can be done with each message, and answers as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from nicegui import background_tasks, ui
+
+from radixway.console.confirming import confirmed
+from radixway.console.page import Visit
+from radixway.console.pages.chat.account import Account
+from radixway.console.pages.chat.composer import Composer
+from radixway.console.pages.chat.hearing import hearing
+from radixway.console.pages.chat.listing import Listing
+from radixway.console.pages.chat.message import Bubble, Message
+from radixway.console.pages.chat.wording import ask_for_text
+
+
+class Conversation:
+    """Implements `message.Deeds`. `chat_id` None: one that begins with the first words said."""
+
+    def __init__(self, visit: Visit, account: Account, listing: Listing, chat_id: str | None) -> None:
+        self._visit = visit
+        self._account = account
+        self._listing = listing
+        self._id = chat_id
+        self._chat: Mapping[str, Any] = {}
+        self._hearing: asyncio.Task[None] | None = None
+        self._under_way: str | None = None
+        say = visit.say
+        with ui.element("div").classes("rw-row rw-chat-head"):
+            with (
+                ui.element("a")
+                .props(f'href="{visit.link("/chat?list=1")}"')
+                .classes("rw-narrow-only rw-back")
+            ):
+                ui.icon("arrow_back").props(f'aria-label="{say("chat.back")}"')
+            with ui.element("h2").classes("rw-grow rw-cut"):
+                self._title = ui.label(say("chat.new"))
+            self._tools = ui.element("div").classes("rw-row rw-tight")
+            with self._tools:
+                for icon, name, does in (
+                    ("drive_file_rename_outline", "chat.rename", self.rename),
+                    ("delete_outline", "chat.delete", self.delete),
+                ):
+                    button = ui.button(icon=icon, on_click=does, color=None).props("flat round dense")
+                    button.props(f'aria-label="{say(name)}"').tooltip(say(name))
+        self._thread = ui.element("div").classes("rw-thread").props('role="log"')
+        self.composer: Composer | None = None
+        self._client = ui.context.client
+        self._client.on_delete(self._let_go)
+
+    async def open(self, through: str | None = None) -> None:
+        """Draw the thread that is open; `through`: the newest one through that message."""
+        self._let_go()
+        self._tools.set_visibility(self._id is not None)
+        if self._id is None:
+            with self._thread:
+                ui.label(self._visit.say("chat.hint")).classes("rw-empty")
+            return
+        if through is not None:
+            thread = await self._account.get(f"/v1/chats/{self._id}/thread", through=through)
+            await self._account.send("PATCH", f"/v1/chats/{self._id}", body={"tail_id": thread["tail_id"]})
+        self._chat = await self._account.get(f"/v1/chats/{self._id}")
+        self._title.text = self._chat["title"] or self._visit.say("chat.untitled")
+        bubbles = self._draw(_thread(self._chat["messages"], self._chat["tail_id"]))
+        under_way = next((each for each in bubbles if each.is_under_way), None)
+        self._under_way = None if under_way is None else str(under_way.message["id"])
+        if self.composer is not None:
+            self.composer.under_way(under_way is not None)
+            answers = [each for each in bubbles if each.message["model"]]
+            if answers:
+                self.composer.like(answers[-1].message["model"])
+        if under_way is not None:
+            self._hearing = background_tasks.create(self._hear(under_way), name="chat-hearing")
+        self._client.run_javascript(_TO_THE_END)
+
+    def _draw(self, thread: Sequence[Message]) -> list[Bubble]:
+        self._thread.clear()
+        with self._thread:
+            return [Bubble(self._visit, message, self) for message in thread]
+
+    async def _hear(self, bubble: Bubble) -> None:
+        with self._thread:
+            async with self._visit.trying():
+                async for heard in hearing(self._account, str(self._id), str(bubble.message["id"])):
+                    bubble.hear(heard)
+                self._hearing = None
+                await self.open()
+                await self._listing.refresh()
+
+    def _let_go(self) -> None:
+        if self._hearing is not None:
+            self._hearing.cancel()
+            self._hearing = None
+
+    async def send(self) -> None:
+        """Say what stands in the composer."""
+        composer = self.composer
+        if composer is None or not composer.text.strip() or self._under_way is not None:
+            return
+        async with self._doing():
+            if self._id is None:
+                self._id = str((await self._account.post("/v1/chats", {}))["id"])
+                ui.navigate.history.replace(self._visit.link(f"/chat/{self._id}"))
+                self._listing.follow(self._id)
+            body = {"content": composer.text, **composer.wish()}
+            await self._account.post(f"/v1/chats/{self._id}/messages", body)
+            composer.clear()
+            await self.open()
+            await self._listing.refresh()
+
+    async def stop(self) -> None:
+        """End the answer under way; its words stay."""
+        if self._under_way is not None:
+            await self._do(f"{self._under_way}/stop", None)
+
+    async def show(self, message_id: str) -> None:
+        """The branch through that message."""
+        async with self._doing():
+            await self.open(message_id)
+
+    async def regenerate(self, message: Message) -> None:
+        """Another answer, beside the one there is."""
+        await self._do(f"{message['id']}/regenerate", self._wish())
+
+    async def resume(self, message: Message) -> None:
+        """An answer that ended too soon, from there on."""
+        await self._do(f"{message['id']}/continue", {"reply": "later"})
+
+    async def edit(self, message: Message) -> None:
+        """Other words in place of these, as a branch of their own."""
+        text = await ask_for_text(self._visit, "chat.edit", message["content"] or "")
+        if text is not None and text.strip():
+            await self._do(f"{message['id']}/edit", {"content": text, **self._wish()})
+
+    async def vote(self, message: Message, score: int) -> None:
+        """Good, bad, or neither."""
+        async with self._doing():
+            path = f"/chats/{self._id}/messages/{message['id']}/votes"
+            await self._account.post(path, {"score": score})
+            await self.open()
+
+    async def comment(self, message: Message) -> None:
+        """What is to be said of an answer."""
+        text = await ask_for_text(self._visit, "chat.comment", "")
+        if text is None or not text.strip():
+            return
+        async with self._doing():
+            path = f"/chats/{self._id}/messages/{message['id']}/reports"
+            await self._account.post(path, {"report_type": "feedback", "reason": text[:10_000]})
+            ui.notify(self._visit.say("chat.thanks"), type="positive")
+
+    async def rename(self) -> None:
+        """Another title."""
+        title = await ask_for_text(self._visit, "chat.rename", self._chat.get("title") or "", short=True)
+        if title is None or not title.strip():
+            return
+        async with self._doing():
+            await self._account.send("PATCH", f"/v1/chats/{self._id}", body={"title": title.strip()[:100]})
+            self._title.text = title.strip()[:100]
+            await self._listing.refresh()
+
+    async def delete(self) -> None:
+        """With all that was said in it."""
+        say = self._visit.say
+        if not await confirmed(self._visit, say("chat.delete.sure"), say("chat.delete"), dangerous=True):
+            return
+        async with self._doing():
+            await self._account.send("DELETE", f"/v1/chats/{self._id}")
+            ui.navigate.to("/chat")
+
+    @asynccontextmanager
+    async def _doing(self) -> AsyncIterator[None]:
+        with self._visit.around:
+            async with self._visit.trying():
+                yield
+
+    def _wish(self) -> dict[str, Any]:
+        return {"reply": "later"} if self.composer is None else self.composer.wish()
+
+    async def _do(self, path: str, body: Any) -> None:
+        async with self._doing():
+            await self._account.post(f"/v1/chats/{self._id}/messages/{path}", body)
+            await self.open()
+
+
+_TO_THE_END = "document.querySelector('.rw-thread article:last-child')?.scrollIntoView({block: 'end'})"
+
+
+def _thread(messages: Sequence[Message], tail: str | None) -> list[Message]:
+    """From the first message to that one."""
+    by_id = {message["id"]: message for message in messages}
+    found: list[Message] = []
+    at = by_id.get(tail or "")
+    while at is not None:
+        found.append(at)
+        at = by_id.get(at["parent_id"] or "")
+    return found[::-1]

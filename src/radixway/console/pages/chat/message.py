@@ -1,0 +1,165 @@
+"""One message: what was said, which of its siblings it is, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+from nicegui import ui
+
+from radixway.console.page import Visit
+from radixway.console.pages.chat.hearing import Heard
+from radixway.console.parts import chip
+
+_REDRAW_S = 0.1
+_UNFINISHED = ("pending", "in_progress")
+_TO_GO_ON = ("cancelled", "aborted_by_worker", "timeout")
+
+Message = Mapping[str, Any]
+
+
+class Deeds(Protocol):
+    """What a message's buttons ask for."""
+
+    async def show(self, message_id: str) -> None: ...
+    async def edit(self, message: Message) -> None: ...
+    async def regenerate(self, message: Message) -> None: ...
+    async def resume(self, message: Message) -> None: ...
+    async def vote(self, message: Message, score: int) -> None: ...
+    async def comment(self, message: Message) -> None: ...
+
+
+class Bubble:
+    """A message, drawn where it is made."""
+
+    def __init__(self, visit: Visit, message: Message, deeds: Deeds) -> None:
+        self._visit = visit
+        self.message = message
+        self._drawn_at = 0.0
+        self._drawn_steps = 0
+        say = visit.say
+        self._is_answer = message["role"] == "assistant"
+        kind = "answer" if self._is_answer else "question"
+        with ui.element("article").classes(f"rw-message {kind}").props(f'data-state="{message["state"]}"'):
+            with ui.element("div").classes("rw-row rw-small rw-muted"):
+                who = message["model"] or say("chat.assistant") if self._is_answer else say("chat.you")
+                ui.label(who).classes("rw-who")
+                if message["state"] in _TO_GO_ON:
+                    chip(say(f"chat.state.{message['state']}"), "warn")
+                self._place = ui.label()
+            self._steps = ui.element("div").classes("rw-stack")
+            self._said = self._text(message["content"] or "")
+            if message["error"]:
+                with ui.element("div").classes("rw-trouble"):
+                    ui.label(message["error"])
+            self._actions = ui.element("div").classes("rw-row rw-actions")
+        for step in _steps_of(message):
+            self._draw_step(step)
+        if message["state"] not in _UNFINISHED:
+            with self._actions:
+                self._draw_actions(deeds)
+
+    @property
+    def is_under_way(self) -> bool:
+        """There is more to come."""
+        return self.message["state"] in _UNFINISHED
+
+    def hear(self, heard: Heard) -> None:
+        """Show what is known by now."""
+        for step in heard.steps[self._drawn_steps :]:
+            self._draw_step(step)
+        self._drawn_steps = len(heard.steps)
+        if heard.place is not None:
+            position, size = heard.place
+            self._place.text = self._visit.say("chat.waiting", position=position + 1, size=size)
+        elif self._place.text:
+            self._place.text = ""
+        now = perf_counter()
+        if heard.over or now - self._drawn_at >= _REDRAW_S:
+            self._drawn_at = now
+            self._said.set_content(heard.words)
+
+    def _text(self, content: str) -> ui.markdown | _Plain:
+        """Answers are markdown, without anything that could act; what people wrote is shown as it is."""
+        if self._is_answer:
+            return ui.markdown(content, sanitize=True).classes("rw-markdown")
+        return _Plain(content)
+
+    def _draw_step(self, step: Mapping[str, Any]) -> None:
+        say = self._visit.say
+        with self._steps, ui.expansion(say("chat.step", tool=step["current_plugin_action_taken"])) as box:
+            box.props("dense icon=build").classes("rw-more rw-step")
+            for name in ("thought", "action_input", "action_response"):
+                text = step.get(f"current_plugin_{name}")
+                if text:
+                    ui.label(say(f"chat.step.{name}")).classes("rw-label")
+                    ui.label(str(text)).classes("rw-text rw-mono")
+
+    def _draw_actions(self, deeds: Deeds) -> None:
+        message, say = self.message, self._visit.say
+        family: Sequence[str] = message["siblings"] or [message["id"]]
+        if len(family) > 1:
+            at = family.index(message["id"])
+            self._button("chevron_left", "chat.branch.before", lambda: deeds.show(family[at - 1]), at > 0)
+            ui.label(say("chat.branch", at=at + 1, count=len(family))).classes("rw-number rw-small rw-muted")
+            after = at + 1 < len(family)
+            self._button("chevron_right", "chat.branch.after", lambda: deeds.show(family[at + 1]), after)
+        copy = self._button("content_copy", "chat.copy", None)
+        copy.on_click(lambda: ui.clipboard.write(message["content"] or ""))
+        if not self._is_answer:
+            self._button("edit", "chat.edit", lambda: deeds.edit(message))
+            return
+        self._button("refresh", "chat.regenerate", lambda: deeds.regenerate(message))
+        if message["state"] in _TO_GO_ON or message["finish_reason"] == "length":
+            self._button("play_arrow", "chat.continue", lambda: deeds.resume(message))
+        for score, icon, name in ((1, "thumb_up", "chat.good"), (-1, "thumb_down", "chat.bad")):
+            given = message["score"] == score
+            wanted = 0 if given else score
+            button = self._button(icon, name, partial(deeds.vote, message, wanted))
+            button.props(f"aria-pressed={'true' if given else 'false'}")
+            if given:
+                button.classes("rw-pressed")
+        self._button("rate_review", "chat.comment", lambda: deeds.comment(message))
+        took, usage = message["took_s"], message["usage"] or {}
+        if took is not None and usage.get("completion_tokens"):
+            said = say("chat.took", seconds=f"{took:.1f}", tokens=usage["completion_tokens"])
+            ui.label(said).classes("rw-small rw-muted rw-number")
+
+    def _button(
+        self, icon: str, name: str, does: Callable[[], Awaitable[None]] | None, enabled: bool = True
+    ) -> ui.button:
+        button = ui.button(icon=icon, color=None).props(
+            f'flat round dense size=sm aria-label="{self._visit.say(name)}"'
+        )
+        button.tooltip(self._visit.say(name))
+        button.set_enabled(enabled)
+        if does is not None:
+            button.on_click(does)
+        return button
+
+
+class _Plain(ui.label):
+    """A label with markdown's method."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.classes("rw-text")
+
+    def set_content(self, text: str) -> None:
+        """Show another text."""
+        self.text = text
+
+
+def _steps_of(message: Message) -> Sequence[Mapping[str, Any]]:
+    """Of a plugin that an answer has used, in the shape of events."""
+    used = message["used_plugin"] or {}
+    details = used.get("execution_details") or {}
+    return [
+        {
+            "current_plugin_action_taken": used.get("name") or "",
+            "current_plugin_thought": "\n".join(map(str, details.get("inner_monologue") or ())),
+            "current_plugin_action_response": details.get("final_tool_output"),
+        }
+    ] * bool(used)

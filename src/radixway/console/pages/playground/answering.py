@@ -1,0 +1,100 @@
+"""An answer as it is streamed, with what it took, and a button that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from nicegui import ui
+
+from radixway.console.calls import Calls, Refused
+from radixway.console.page import Visit
+from radixway.console.parts import facts
+from radixway.console.sse import events_of
+
+_REDRAW_S = 0.05
+"""What comes within it is drawn at once: every token would be a message to the browser otherwise."""
+
+
+class Answer:
+    """One answer, in the element it was made in."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self.request_id = f"playground-{uuid4().hex}"
+        self._began = perf_counter()
+        self._first_s: float | None = None
+        self._pieces: list[str] = []
+        self._usage: Mapping[str, Any] = {}
+        self._finish: str | None = None
+        self._drawn_at = 0.0
+        self._thought = ui.label().classes("rw-text rw-muted")
+        self._thought.set_visibility(False)
+        self._said = ui.label().classes("rw-text rw-answer").props('aria-live="polite"')
+        self._figures = ui.element("div")
+
+    async def stream(self, gateway: Calls, body: Mapping[str, Any]) -> None:
+        """Hear it to its end; cancelled, it ends at the worker too. Raises CallFailed."""
+        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        headers = {"x-request-id": self.request_id}
+        try:
+            async with gateway.stream("POST", "/v1/chat/completions", body=asked, headers=headers) as answer:
+                async for _, data in events_of(answer):
+                    if data != "[DONE]":
+                        self._hear(msgspec.json.decode(data))
+        finally:
+            self._draw()
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        if "error" in event:
+            error = event["error"]
+            raise Refused(502, str(error.get("message", error)) if isinstance(error, dict) else str(error))
+        self._usage = event.get("usage") or self._usage
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            self._finish = choice.get("finish_reason") or self._finish
+            words = (delta.get("content") or "") + "".join(map(_call, delta.get("tool_calls") or ()))
+            thought = delta.get("reasoning_content") or ""
+            if thought:
+                self._thought.set_visibility(True)
+                self._thought.text += thought
+            if (words or thought) and self._first_s is None:
+                self._first_s = perf_counter() - self._began
+            if words:
+                self._pieces.append(words)
+        if perf_counter() - self._drawn_at >= _REDRAW_S:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn_at = perf_counter()
+        self._said.text = "".join(self._pieces)
+        self._figures.clear()
+        with self._figures:
+            facts(self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        say = self._visit.say
+        took_s = perf_counter() - self._began
+        rows = []
+        if self._first_s is not None:
+            rows.append((say("playground.ttft"), f"{self._first_s * 1e3:.0f} ms"))
+        tokens = self._usage.get("completion_tokens")
+        if tokens and self._first_s is not None and took_s > self._first_s:
+            rows.append((say("playground.speed"), f"{max(tokens - 1, 1) / (took_s - self._first_s):.1f}"))
+        if tokens is not None:
+            prompt = self._usage.get("prompt_tokens")
+            rows.append((say("playground.tokens"), f"{prompt} + {tokens}"))
+            details = self._usage.get("prompt_tokens_details") or {}
+            rows.append((say("playground.cached"), str(details.get("cached_tokens") or 0)))
+        if self._finish is not None:
+            rows.append((say("playground.finish"), self._finish))
+        return rows
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    """A piece of a tool's call."""
+    function = call.get("function") or {}
+    return f"{function.get('name') or ''}{function.get('arguments') or ''}"

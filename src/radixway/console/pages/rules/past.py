@@ -1,0 +1,64 @@
+"""Texts that were in force, and the way back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from nicegui import ui
+
+from radixway.console.page import Visit
+from radixway.console.pages.rules.differing import draw_difference
+from radixway.console.parts import card, chip, empty
+
+Past = Mapping[str, Any]
+
+
+class History:
+    """Drawn where it is made. `back` puts a version into force again."""
+
+    def __init__(self, visit: Visit, back: Callable[[str], Awaitable[None]]) -> None:
+        self._visit = visit
+        self._back = back
+        with card(visit.say("rules.past")):
+            self._list = ui.element("div").classes("rw-stack")
+
+    def show(self, past: Sequence[Past], current: str | None, text: str, *, editable: bool) -> None:
+        """`text`: that of the version `current`, with which the others are compared."""
+        say = self._visit.say
+        self._list.clear()
+        with self._list:
+            if not past:
+                empty(say("rules.past.none"))
+            for each in past:
+                at = datetime.fromtimestamp(each["saved_at"]).strftime("%Y-%m-%d %H:%M:%S")
+                with ui.element("div").classes("rw-row rw-past"):
+                    ui.label(at).classes("rw-number")
+                    ui.label(each["version"][:8]).classes("rw-mono rw-muted")
+                    if each["version"] == current:
+                        chip(say("rules.past.current"), "good")
+                        continue
+                    version = each["version"]
+                    ui.button(
+                        say("rules.past.look"), on_click=lambda version=version: self._look(version, text)
+                    ).props("flat dense")
+                    if editable:
+                        ui.button(
+                            say("rules.past.back"), on_click=lambda version=version: self._back(version)
+                        ).props("flat dense")
+
+    async def _look(self, version: str, text: str) -> None:
+        async with self._visit.trying():
+            old = await self._visit.gateway.get(f"/config/semantic/rules/{version}")
+            with (
+                self._visit.around,
+                ui.dialog() as dialog,
+                ui.element("div").classes("rw-card rw-question wide"),
+            ):
+                with ui.element("h2"):
+                    ui.label(self._visit.say("rules.difference"))
+                draw_difference(text, old, self._visit.say("rules.same"))
+                ui.button(self._visit.say("frame.close"), on_click=dialog.close).props("flat")
+            await dialog
+            dialog.delete()

@@ -1,0 +1,59 @@
+"""What several pages are put together from: cards, chips, facts, small tables. All that they show is text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from nicegui import ui
+
+Mood = Literal["", "good", "warn", "bad"]
+
+
+@contextmanager
+def card(title: str) -> Iterator[None]:
+    """A card with a heading."""
+    with ui.element("section").classes("rw-card"):
+        with ui.element("h2"):
+            ui.label(title)
+        yield
+
+
+def chip(text: str, mood: Mood = "") -> ui.element:
+    """A word or two that stand out."""
+    with ui.element("span").classes(f"rw-chip {mood or 'plain'}") as made:
+        ui.label(text)
+    return made
+
+
+def empty(text: str) -> None:
+    """In place of what is not there."""
+    ui.label(text).classes("rw-empty")
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> None:
+    """What something is, and its value, line by line."""
+    with ui.element("dl").classes("rw-facts"):
+        for name, value in rows:
+            with ui.element("dt"):
+                ui.label(name)
+            with ui.element("dd"):
+                ui.label(value)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> None:
+    """A few rows; `marked`: which of them stand out. Wide ones scroll by themselves."""
+    with ui.element("div").classes("rw-scroll"), ui.element("table").classes("rw-small-table"):
+        with ui.element("thead"), ui.element("tr"):
+            for head in heads:
+                with ui.element("th").props("scope=col"):
+                    ui.label(head)
+        with ui.element("tbody"):
+            for at, row in enumerate(rows):
+                with ui.element("tr") as line:
+                    if at < len(marked) and marked[at]:
+                        line.classes("rw-chosen")
+                    for cell in row:
+                        with ui.element("td"):
+                            ui.label(cell)

@@ -1,0 +1,87 @@
+"""Rules, in the browser."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from playwright.async_api import expect
+
+from maths_rules import RULES
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+BLOCKING = "regex_rules:\n  - {name: secret, pattern: 'project-zeus', action: block, message: not here}\n"
+
+
+async def write(page, text):
+    """Replace the whole text, as somebody who pastes does."""
+    code = page.locator(".cm-content")
+    await code.click()
+    await page.keyboard.press("Control+A")
+    await page.keyboard.insert_text(text)
+
+
+async def ask(live, text):
+    body = {"model": "auto", "messages": [{"role": "user", "content": text}], "max_tokens": 4}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{live.url}/v1/chat/completions", json=body) as answer:
+            return answer.status
+
+
+@pytest.fixture
+async def rules(live):
+    """The file as it was before, afterwards."""
+    yield live.rules
+    live.rules.write_text(RULES)
+    async with aiohttp.ClientSession(headers={"authorization": f"Bearer {live.key}"}) as session:
+        await session.post(f"{live.url}/config/semantic/reload")
+
+
+async def test_a_mistake_is_refused_with_its_line(open_page, rules, pictures):
+    page = await open_page("/rules")
+    await write(page, RULES + "shiped_prompts: true\n")
+    mistakes = page.locator("#rw-mistakes")
+    line = RULES.count("\n") + 1
+    await expect(mistakes.get_by_text(f"Line {line}")).to_be_visible()
+    await expect(mistakes.get_by_text("there is no such key")).to_be_visible()
+    await expect(page.locator(".cm-line.rw-bad-line")).to_have_text("shiped_prompts: true")
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    assert await asyncio.to_thread(rules.read_text) == RULES
+    await pictures(page, "rules-mistake")
+
+
+async def test_rules_are_tried_applied_take_effect_and_are_taken_back(open_page, live, rules, pictures):
+    assert await ask(live, "What of project-zeus?") == 200
+    page = await open_page("/rules")
+    await write(page, RULES + BLOCKING)
+    await expect(page.get_by_text("No mistakes.")).to_be_visible()
+    await expect(page.locator("#rw-difference .rw-added")).to_have_count(2)
+    await page.get_by_label("Prompts, one a line").fill("What of project-zeus?\nWhat is a proof?")
+    await page.get_by_role("button", name="Try").click()
+    trial = page.locator("#rw-trial")
+    await expect(trial.locator("tr.rw-chosen")).to_contain_text("blocked by secret")
+    await expect(trial.get_by_text("unknown", exact=False).first).to_be_visible()
+    await pictures(page, "rules-trial")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("is in force.")).to_be_visible()
+    assert await ask(live, "What of project-zeus?") == 403
+    assert await asyncio.to_thread(rules.read_text) == RULES + BLOCKING
+    await page.get_by_role("button", name="Roll back").first.click()
+    await expect(page.locator(".cm-content")).not_to_contain_text("project-zeus")
+    assert await ask(live, "What of project-zeus?") == 200
+
+
+async def test_whoever_comes_second_writes_nothing_and_is_told(open_page, rules):
+    page = await open_page("/rules")
+    await write(page, RULES + "# mine\n")
+    await expect(page.get_by_text("No mistakes.")).to_be_visible()
+    await asyncio.to_thread(rules.write_text, RULES + "# theirs\n")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("changed by somebody else")).to_be_visible()
+    assert await asyncio.to_thread(rules.read_text) == RULES + "# theirs\n"
+
+
+async def test_in_chinese_and_on_a_phone(open_page):
+    page = await open_page("/rules", phone=True, locale="zh-CN")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("规则")
+    await expect(page.locator(".cm-content")).to_contain_text("default_model")
+    assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
