@@ -22,27 +22,31 @@ async def test_a_prompt_is_looked_at_and_nobody_is_asked(open_page, live, pictur
     await pictures(page, "playground-look")
 
 
+async def at_length(page, tokens):
+    """The answer is to go on for so many tokens, whatever is said."""
+    await page.get_by_label("Most tokens").fill(str(tokens))
+    await page.get_by_text("Tools and other fields").click()
+    await page.get_by_label("Other fields (JSON object)").fill('{"ignore_eos": true}')
+
+
 async def test_a_prompt_is_answered_word_by_word_and_explained(open_page, pictures):
     page = await open_page("/playground")
     await page.get_by_label("Prompt", exact=True).fill("What is a radix tree?")
+    await at_length(page, 600)
+    await page.evaluate(
+        """() => {
+            window.lengths = new Set();
+            new MutationObserver(() => {
+                const said = document.querySelector(".rw-answer");
+                if (said && said.textContent) window.lengths.add(said.textContent.length);
+            }).observe(document.body, { subtree: true, childList: true, characterData: true });
+        }"""
+    )
     await page.get_by_role("button", name="Run").click()
     main = page.locator("#rw-main")
-    answer = main.locator(".rw-answer")
-    seen = await page.evaluate(
-        """() => new Promise((done) => {
-            const lengths = new Set();
-            const look = () => {
-                const said = document.querySelector(".rw-answer");
-                if (said) lengths.add(said.textContent.length);
-                if (document.querySelector(".rw-playground a[href*='/requests/']")) done([...lengths]);
-            };
-            const all = { subtree: true, childList: true, characterData: true };
-            new MutationObserver(look).observe(document.body, all);
-            look();
-        })"""
-    )
-    assert len([length for length in seen if length > 0]) > 2  # it grew while one watched
-    await expect(answer).to_contain_text("tree")
+    await expect(main.get_by_role("link", name="This request")).to_be_visible()
+    assert await page.evaluate("() => window.lengths.size") > 2  # it grew while one watched
+    await expect(main.locator(".rw-answer")).to_contain_text("tree")
     await expect(main.get_by_text("Tokens per second")).to_be_visible()
     await expect(main.get_by_text("First token", exact=True).first).to_be_visible()
     await expect(main.get_by_role("heading", name="Worker")).to_be_visible()
@@ -52,9 +56,7 @@ async def test_a_prompt_is_answered_word_by_word_and_explained(open_page, pictur
 async def test_an_answer_is_stopped_and_what_was_said_stays(open_page):
     page = await open_page("/playground")
     await page.get_by_label("Prompt", exact=True).fill("Tell me all about KV caches, at length.")
-    await page.get_by_label("Most tokens").fill("2000")
-    await page.get_by_text("Tools and other fields").click()
-    await page.get_by_label("Other fields (JSON object)").fill('{"ignore_eos": true}')
+    await at_length(page, 2000)
     await page.get_by_role("button", name="Run").click()
     answer = page.locator(".rw-answer")
     await expect(answer).not_to_be_empty()
