@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from engine_process import engine_process
 from gateway_process import gateway_process
@@ -36,6 +36,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update"),
 )
 PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 WIDE = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
