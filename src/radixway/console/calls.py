@@ -81,7 +81,8 @@ class Line:
 class KeyHolder(Protocol):
     """Has the key, for as long as its owner is signed in."""
 
-    key: str | None
+    @property
+    def key(self) -> str | None: ...
 
 
 class Calls:
@@ -91,9 +92,9 @@ class Calls:
         self._line = line
         self._holder = holder
 
-    def under(self, key: str) -> Calls:
+    def under(self, holder: KeyHolder) -> Calls:
         """The same gateway, asked with another key."""
-        return Calls(self._line, key)
+        return Calls(self._line, holder)
 
     async def get(self, path: str, **query: Any) -> Any:
         """The answer of a GET, decoded; without those parameters that are None. Raises CallFailed."""

@@ -62,7 +62,7 @@ class SignIns:
         found = self._by_token.pop(token, None)
         if found is not None:
             found.over = True
-            found.key = None
+            found.key = found.chat_token = None
             for each in found.on_end:
                 each()
 

@@ -18,6 +18,13 @@ class Account:
     def __init__(self, visit: Visit) -> None:
         self._gateway = visit.gateway
         self._session = visit.request.state.signed_in
+        self._chats = visit.gateway.under(self)
+
+    @property
+    def key(self) -> str | None:
+        """A `KeyHolder`'s: the token, as long as whoever signed in is."""
+        token: str | None = self._session.chat_token
+        return token
 
     async def get(self, path: str, **query: Any) -> Any:
         """Raises CallFailed."""
@@ -46,4 +53,4 @@ class Account:
         if anew or self._session.chat_token is None:
             tokens = await self._gateway.post("/auth/operator")
             self._session.chat_token = str(tokens["access_token"]["access_token"])
-        return self._gateway.under(self._session.chat_token)
+        return self._chats
