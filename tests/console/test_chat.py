@@ -1,7 +1,14 @@
 """Chats, in the browser."""
 
+import json
+from contextlib import asynccontextmanager
+from itertools import cycle
+
 import pytest
+from aiohttp import ClientSession
 from playwright.async_api import expect
+
+from scripted_worker import scripted_worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -91,17 +98,72 @@ async def test_a_question_is_edited_an_answer_judged_and_the_chat_renamed_found_
     await expect(chats.get_by_text("Of attention")).to_have_count(0)
 
 
-async def test_a_plugin_is_chosen_and_what_it_did_is_shown(open_page, pictures):
-    page = await open_page("/chat", dark=True)
-    await page.get_by_text("How it is answered").click()
-    await page.get_by_label("Plugins").click()
-    await page.get_by_role("option", name="Calculator").click()
+HOSTILE = """Here: <img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
+[press](javascript:window.hacked=1) <div style="position:fixed;inset:0;z-index:9999">over it all</div>
+
+```python
+print(6 * 7)
+```
+"""
+
+
+@asynccontextmanager
+async def worker_that_says(live, *answers):
+    """One more worker with the model `scripted`, which says these in turn, however often it is asked."""
+    left = cycle(answers)
+
+    async def say(exchange):
+        delta = {"role": "assistant", "content": next(left)}
+        event = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+        await exchange.begin_stream()
+        await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n")
+        await exchange.end_stream()
+
+    headers = {"authorization": f"Bearer {live.key}"}
+    async with scripted_worker(say, models=["scripted"]) as worker, ClientSession(headers=headers) as calls:
+        async with calls.post(f"{live.url}/add_worker", json={"url": worker.url}) as answer:
+            assert answer.status == 200
+        yield
+        async with calls.post(f"{live.url}/remove_worker", json={"url": worker.url}) as answer:
+            assert answer.status == 200
+
+
+async def choose(page, label, option):
+    await page.get_by_label(label).click()
+    await page.get_by_role("option", name=option).click()
     await page.keyboard.press("Escape")
-    await say(page, "<b>How much</b> is 2+2?")
-    question = page.locator("article.question")
-    await expect(question).to_contain_text("<b>How much</b>")  # as it was written
-    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
-    await pictures(page, "chat-plugin")
+
+
+async def test_a_plugin_is_chosen_and_its_steps_are_shown(open_page, live, pictures):
+    thinks = 'Thought: I calculate\nAction: calculate\nAction Input: {"expression": "6 * 7"}\n'
+    async with worker_that_says(live, thinks, "Thought: I know\nOpen Assistant: It is **42**."):
+        page = await open_page("/chat", dark=True)
+        await page.get_by_text("How it is answered").click()
+        await choose(page, "Model", "scripted")
+        await choose(page, "Plugins", "Calculator")
+        await say(page, "<b>How much</b> is 6 times 7?")
+        await expect(page.locator("article.question")).to_contain_text("<b>How much</b>")  # as it was written
+        answer = page.locator("article.answer")
+        await expect(answer).to_have_attribute("data-state", "complete")
+        await expect(answer.locator("strong")).to_have_text("42")
+        await answer.get_by_text("Used").click()
+        await expect(answer.locator(".rw-step")).to_contain_text("6 * 7")
+        await expect(answer.locator(".rw-step")).to_contain_text("42")
+        await pictures(page, "chat-plugin")
+
+
+async def test_what_a_model_writes_is_markdown_and_does_nothing(open_page, live):
+    async with worker_that_says(live, HOSTILE):
+        page = await open_page("/chat")
+        await page.get_by_text("How it is answered").click()
+        await choose(page, "Model", "scripted")
+        await say(page, "Do your worst.")
+        answer = page.locator("article.answer")
+        await expect(answer).to_have_attribute("data-state", "complete")
+        await expect(answer.locator("pre code")).to_contain_text("print")
+        assert await answer.locator("script, [onerror], a[href^='javascript']").count() == 0
+        assert await page.evaluate("() => window.hacked") is None
+        await page.get_by_label("Say something").click()  # nothing lies over it
 
 
 async def test_a_phone_shows_the_chat_or_the_list(open_page):

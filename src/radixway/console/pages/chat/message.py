@@ -14,6 +14,8 @@ from radixway.console.pages.chat.hearing import Heard
 from radixway.console.parts import chip
 
 _REDRAW_S = 0.1
+_OUT = "Out: "
+"""What a model said begins so in the record of a plugin, beside what it was asked."""
 _UNFINISHED = ("pending", "in_progress")
 _TO_GO_ON = ("cancelled", "aborted_by_worker", "timeout")
 
@@ -90,7 +92,7 @@ class Bubble:
     def _draw_step(self, step: Mapping[str, Any]) -> None:
         say = self._visit.say
         with self._steps, ui.expansion(say("chat.step", tool=step["current_plugin_action_taken"])) as box:
-            box.props("dense icon=build").classes("rw-more rw-step")
+            box.props("dense").classes("rw-more rw-step")
             for name in ("thought", "action_input", "action_response"):
                 text = step.get(f"current_plugin_{name}")
                 if text:
@@ -154,12 +156,15 @@ class _Plain(ui.label):
 
 def _steps_of(message: Message) -> Sequence[Mapping[str, Any]]:
     """Of a plugin that an answer has used, in the shape of events."""
-    used = message["used_plugin"] or {}
+    used = message["used_plugin"]
+    if not used:
+        return []
     details = used.get("execution_details") or {}
-    return [
-        {
-            "current_plugin_action_taken": used.get("name") or "",
-            "current_plugin_thought": "\n".join(map(str, details.get("inner_monologue") or ())),
-            "current_plugin_action_response": details.get("final_tool_output"),
-        }
-    ] * bool(used)
+    monologue = [str(each) for each in details.get("inner_monologue") or ()]
+    said = [each.removeprefix(_OUT) for each in monologue if each.startswith(_OUT)]  # not what it was asked
+    step = {
+        "current_plugin_action_taken": used.get("name") or "",
+        "current_plugin_thought": "\n".join(said),
+        "current_plugin_action_response": details.get("final_tool_output"),
+    }
+    return [step]
