@@ -161,7 +161,8 @@ async def test_what_a_model_writes_is_markdown_and_does_nothing(open_page, live)
         answer = page.locator("article.answer")
         await expect(answer).to_have_attribute("data-state", "complete")
         await expect(answer.locator("pre code")).to_contain_text("print")
-        assert await answer.locator("script, [onerror], a[href^='javascript']").count() == 0
+        await expect(answer).to_contain_text("<img src=x")  # as it was written
+        assert await answer.locator("script, img, form, [onerror], a[href^='javascript']").count() == 0
         assert await page.evaluate("() => window.hacked") is None
         await page.get_by_label("Say something").click()  # nothing lies over it
 

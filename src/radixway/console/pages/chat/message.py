@@ -11,6 +11,7 @@ from nicegui import ui
 
 from radixway.console.page import Visit
 from radixway.console.pages.chat.hearing import Heard
+from radixway.console.pages.chat.markdown import Markdown
 from radixway.console.parts import chip
 
 _REDRAW_S = 0.1
@@ -83,10 +84,10 @@ class Bubble:
             self._drawn_at = now
             self._said.set_content(heard.words)
 
-    def _text(self, content: str) -> ui.markdown | _Plain:
+    def _text(self, content: str) -> Markdown | _Plain:
         """Answers are markdown, without anything that could act; what people wrote is shown as it is."""
         if self._is_answer:
-            return ui.markdown(content, sanitize=True).classes("rw-markdown")
+            return Markdown(content).classes("rw-markdown")
         return _Plain(content)
 
     def _draw_step(self, step: Mapping[str, Any]) -> None:
