@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_ALL_PARTS = {"semantic": {"default_model": "any"}, "semantic_cache": {"enabled": True}}
+"""Parts that have paths of their own, where they are configured."""
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -45,7 +47,7 @@ def http_references() -> dict[str, str]:
 
 
 def openapi_documents() -> tuple[dict[str, Any], ...]:
-    """As a gateway with nothing configured and the engine answer when they are asked for them."""
+    """As a gateway with every part configured and the engine answer when they are asked for them."""
     from radixway.engine.server.app import openapi_document
 
     with tempfile.TemporaryDirectory() as home:
@@ -65,9 +67,9 @@ def openapi_documents() -> tuple[dict[str, Any], ...]:
 
 async def _of_gateway() -> list[dict[str, Any]]:
     from radixway.app import Gateway
-    from radixway.config import Config
+    from radixway.config import load_config
 
-    gateway = Gateway(Config())
+    gateway = Gateway(load_config(overrides=_ALL_PARTS))
     async with gateway.running():
         paths = ("/openapi.json", "/openapi/chats.json", "/openapi/responses.json")
         return [await _get(gateway, path) for path in paths]
