@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,37 @@ def test_search_needs_no_server(site: Path) -> None:
     index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
     told = " ".join(entry["text"] for entry in index["docs"])
     assert "overlap_weight" in told and "前缀" in told
+
+
+@pytest.mark.slow
+def test_search_finds_in_a_folder_of_files(site: Path) -> None:
+    """In a real browser, from the files themselves; nothing is asked of any network."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium here")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    asked: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / "index.html").as_uri())
+        for words, found in (("overlap_weight", "overlap_weight"), ("基数树", "快速开始")):
+            page.locator("input.md-search__input").click()
+            page.locator("input.md-search__input").fill(words)
+            result = page.locator(".md-search-result__list", has_text=found)
+            result.wait_for(timeout=120_000)
+        browser.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_figures_are_those_that_the_script_draws() -> None:
+    sys.path.insert(0, str(ROOT / "tools" / "docs_site"))
+    try:
+        from figures import files
+    finally:
+        sys.path.pop(0)
+    for name, text in files().items():
+        assert (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8") == text, name
