@@ -58,6 +58,7 @@ class PairChoice:
             elsewhere = self.considered.explain()
             told["prefill"]["policy"] = elsewhere["policy"]
             told["prefill"]["candidates"] = elsewhere["candidates"]
+            told["prefill"]["why"] = elsewhere["why"]
             if self.prefills is not None:
                 told["expected_cached_tokens"] = self.considered.cached_tokens
         return told

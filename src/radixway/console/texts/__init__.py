@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from radixway.console.texts import chat, frame, live, playground, rules, signing, workers
+from radixway.console.texts import (
+    chat,
+    frame,
+    live,
+    playground,
+    requests,
+    rules,
+    signing,
+    workers,
+)
 from radixway.console.texts.said import LANGUAGES, Language, Said
 
 __all__ = ["LANGUAGES", "TEXTS", "Language", "Said", "Say"]
@@ -20,6 +29,7 @@ TEXTS: dict[str, Said] = {
     **playground.TEXTS,
     **chat.TEXTS,
     **rules.TEXTS,
+    **requests.TEXTS,
 }
 
 

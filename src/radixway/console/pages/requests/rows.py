@@ -1,0 +1,101 @@
+"""Requests as rows of a table. Everything in a row is text, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from radixway.console.texts import Say
+
+_LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
+_SHORT_ID = 12
+
+BODY = r"""
+<q-tr :props="props">
+  <q-td class="rw-number">{{ new Date(props.row.began_at * 1000).toLocaleTimeString() }}</q-td>
+  <q-td><span class="rw-chip" :class="props.row.looks">{{ props.row.status_said }}</span></q-td>
+  <q-td><a class="rw-mono" :href="props.row.link" :title="props.row.id">{{ props.row.short }}</a></q-td>
+  <q-td><div class="rw-cut rw-models" :title="props.row.model">{{ props.row.model }}</div></q-td>
+  <q-td><div class="rw-cut rw-models" :title="props.row.worker">{{ props.row.worker }}</div></q-td>
+  <q-td class="text-right rw-number"
+    ><span class="rw-label rw-narrow-only">{{ props.cols[5].label }}</span>{{ props.row.ttft }}</q-td>
+  <q-td class="text-right rw-number"
+    ><span class="rw-label rw-narrow-only">{{ props.cols[6].label }}</span>{{ props.row.total }}</q-td>
+  <q-td class="text-right rw-number"
+    ><span class="rw-label rw-narrow-only">{{ props.cols[7].label }}</span>{{ props.row.prompt }}<span
+    class="rw-muted" v-if="props.row.cached"> ({{ props.row.cached }})</span></q-td>
+  <q-td class="text-right rw-number"
+    ><span class="rw-label rw-narrow-only">{{ props.cols[8].label }}</span>{{ props.row.answer }}</q-td>
+  <q-td class="text-right rw-number"
+    ><span class="rw-label rw-narrow-only">{{ props.cols[9].label }}</span>{{ props.row.cost }}</q-td>
+  <q-td><span class="rw-flags"><span class="rw-chip plain" v-for="flag in props.row.flags" :key="flag[0]"
+    :class="flag[1]">{{ flag[0] }}</span></span></q-td>
+</q-tr>
+"""
+
+_RIGHT = ("ttft", "total", "prompt", "answer", "cost")
+_COLUMNS = ("time", "status", "id", "model", "worker", *_RIGHT, "flags")
+
+
+def columns(say: Say) -> list[dict[str, Any]]:
+    """In the order of the cells."""
+    return [
+        {
+            "name": name,
+            "label": say(f"requests.{name}"),
+            "field": name,
+            "align": "right" if name in _RIGHT else "left",
+        }
+        for name in _COLUMNS
+    ]
+
+
+def row_of(say: Say, link: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
+    """One of `/requests`, as the cells want it."""
+    request_id, status = row["id"], row["status"]
+    short = request_id if len(request_id) <= _SHORT_ID + 1 else request_id[:_SHORT_ID] + "…"
+    cached = row["cached_tokens"]
+    return {
+        "id": request_id,
+        "short": short,
+        "link": link(f"/requests/{quote(request_id, safe='')}"),
+        "began_at": row["began_at"],
+        "status_said": str(status) if status is not None else "–",
+        "looks": looks_of(status),
+        "model": row["model"] or row["asked"] or "–",
+        "worker": row["worker"] or "–",
+        "ttft": milliseconds(row["ttft_ms"]),
+        "total": milliseconds(row["total_ms"]),
+        "prompt": number(row["prompt_tokens"]),
+        "cached": say("requests.cached", tokens=number(cached)) if cached else "",
+        "answer": number(row["completion_tokens"]),
+        "cost": cost_of(row),
+        "flags": [(say(f"requests.flag.{flag}"), _LOOKS.get(flag, "")) for flag in row["flags"]],
+    }
+
+
+def looks_of(status: int | None) -> str:
+    """A status' colour."""
+    if status is None:
+        return ""
+    return "good" if status < 400 else "warn" if status < 500 else "bad"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time, as long as it needs to be."""
+    if value is None:
+        return "–"
+    return (
+        f"{value / 1e3:.2f} s" if value >= 1000 else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    )
+
+
+def number(value: int | None) -> str:
+    """A count, in groups of three."""
+    return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+def cost_of(row: Mapping[str, Any]) -> str:
+    """What it cost, as exactly as it matters."""
+    return "–" if row["cost"] is None else f"{row['cost']:.3g} {row['currency']}"
