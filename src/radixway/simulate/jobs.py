@@ -120,15 +120,16 @@ class Jobs:
                 job.state, began = "running", time.monotonic()
                 async with asyncio.timeout(self._section.time_s):
                     await self._simulate(job)
+            ended: State = "failed" if job.result is None else "done"
         except TimeoutError:
-            job.state = "failed"
+            ended = "failed"
             job.error = f"this took longer than the {self._section.time_s:g} s that simulations may take"
         except asyncio.CancelledError:
-            job.state = "cancelled"
-        finally:
-            job.took_s = time.monotonic() - began
-            job.folder.cleanup()
-            self._make_room()
+            ended = "cancelled"
+        job.took_s = time.monotonic() - began
+        job.state = ended
+        job.folder.cleanup()
+        self._make_room()
 
     async def _simulate(self, job: Job) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -152,8 +153,7 @@ class Jobs:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if not job.over:
-            job.state = "failed"
+        if job.result is None and job.error is None:
             job.error = f"the process that simulated ended with {code} before it was done"
 
     def _hear(self, job: Job, said: Said) -> None:
@@ -162,9 +162,9 @@ class Jobs:
         if said.done is not None:
             job.sent = said.done
         if said.error is not None:
-            job.state, job.error = "failed", said.error
+            job.error = said.error
         if said.result is not None:
-            job.state, job.result, job.sent = "done", said.result, job.total or 0
+            job.result, job.sent = said.result, job.total or 0
 
     def _make_room(self) -> None:
         over = [job for job in self if job.over]

@@ -1,14 +1,16 @@
 """The pages, in the order of the navigation."""
 
 from radixway.console.page import Page
-from radixway.console.pages import chat, live, playground, requests, rules, workers
+from radixway.console.pages import chat, live, playground, prefixes, requests, rules, simulate, workers
 
 PAGES: tuple[Page, ...] = (
     live.PAGE,
     workers.PAGE,
     requests.PAGE,
+    prefixes.PAGE,
     playground.PAGE,
     chat.PAGE,
+    simulate.PAGE,
     rules.PAGE,
 )
 

@@ -12,9 +12,11 @@ from radixway.console.texts import (
     frame,
     live,
     playground,
+    prefixes,
     requests,
     rules,
     signing,
+    simulate,
     workers,
 )
 from radixway.console.texts.said import LANGUAGES, Language, Said
@@ -30,6 +32,8 @@ TEXTS: dict[str, Said] = {
     **chat.TEXTS,
     **rules.TEXTS,
     **requests.TEXTS,
+    **prefixes.TEXTS,
+    **simulate.TEXTS,
 }
 
 

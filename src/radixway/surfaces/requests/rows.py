@@ -168,7 +168,8 @@ def _read_end(end: End, row: dict[str, Any]) -> None:
 
 
 def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
-    row["prompt_tokens"], row["completion_tokens"] = used.prompt_tokens, used.completion_tokens
+    row["prompt_tokens"] = None if used.estimated and not used.prompt_tokens else used.prompt_tokens
+    row["completion_tokens"] = used.completion_tokens
     row["cached_tokens"] = used.cached_tokens if used.tells_cached else None
     row["estimated"] = used.estimated
     price = price_of(row["model"] or "", used.prompt_tokens, used.completion_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -65,7 +66,7 @@ def _draw_figures(visit: Visit, row: Mapping[str, Any]) -> None:
     prompt, cached = row["prompt_tokens"], row["cached_tokens"]
     hit = say("requests.hit", share=f"{cached / prompt:.0%}") if prompt and cached is not None else ""
     estimated = say("requests.estimated") if row["estimated"] else ""
-    with ui.element("div").classes("rw-grid tight"):
+    with ui.element("div").classes("rw-tiles"):
         for label, value, beside in (
             (say("requests.ttft"), milliseconds(row["ttft_ms"]), ""),
             (say("requests.total"), milliseconds(row["total_ms"]), ""),
@@ -83,7 +84,7 @@ def _draw_facts(visit: Visit, row: Mapping[str, Any]) -> None:
     say = visit.say
     expected = row["expected_cached_tokens"]
     facts = (
-        ("requests.began", None),
+        ("requests.began", f"{datetime.fromtimestamp(row['began_at'], UTC):%Y-%m-%d %H:%M:%S} UTC"),
         ("requests.worker", row["worker"]),
         ("requests.model", row["model"]),
         ("requests.asked", row["asked"]),
@@ -100,16 +101,7 @@ def _draw_facts(visit: Visit, row: Mapping[str, Any]) -> None:
     )
     with ui.element("section").classes("rw-card"), ui.element("dl").classes("rw-facts rw-two"):
         for name, value in facts:
-            if name == "requests.began":
-                _fact(say(name))
-                time = ui.element("dd")
-                moment = round(row["began_at"] * 1e3)
-                with time:
-                    said = ui.label()
-                ui.run_javascript(
-                    f"getElement({said.id}).$el.textContent = new Date({moment}).toLocaleString()"
-                )
-            elif value is not None:
+            if value is not None:
                 _fact(say(name))
                 with ui.element("dd"):
                     _value(visit, name, str(value))

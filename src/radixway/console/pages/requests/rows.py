@@ -29,7 +29,7 @@ BODY = r"""
     ><span class="rw-label rw-narrow-only">{{ props.cols[8].label }}</span>{{ props.row.answer }}</q-td>
   <q-td class="text-right rw-number"
     ><span class="rw-label rw-narrow-only">{{ props.cols[9].label }}</span>{{ props.row.cost }}</q-td>
-  <q-td><span class="rw-flags"><span class="rw-chip plain" v-for="flag in props.row.flags" :key="flag[0]"
+  <q-td><span class="rw-flags"><span class="rw-chip plain" v-for="flag in props.row.marks" :key="flag[0]"
     :class="flag[1]">{{ flag[0] }}</span></span></q-td>
 </q-tr>
 """
@@ -71,7 +71,7 @@ def row_of(say: Say, link: Callable[[str], str], row: Mapping[str, Any]) -> dict
         "cached": say("requests.cached", tokens=number(cached)) if cached else "",
         "answer": number(row["completion_tokens"]),
         "cost": cost_of(row),
-        "flags": [(say(f"requests.flag.{flag}"), _LOOKS.get(flag, "")) for flag in row["flags"]],
+        "marks": [(say(f"requests.flag.{flag}"), _LOOKS.get(flag, "")) for flag in row["flags"]],
     }
 
 
@@ -98,4 +98,8 @@ def number(value: int | None) -> str:
 
 def cost_of(row: Mapping[str, Any]) -> str:
     """What it cost, as exactly as it matters."""
-    return "–" if row["cost"] is None else f"{row['cost']:.3g} {row['currency']}"
+    cost = row["cost"]
+    if cost is None:
+        return "–"
+    digits = 2 if cost >= 1 else 4 if cost >= 0.01 else 6
+    return f"{cost:.{digits}f} {row['currency']}"

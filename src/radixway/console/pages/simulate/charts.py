@@ -1,0 +1,118 @@
+"""What ECharts is told of a simulation, in the console's own colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+COLOURS = ("#1f8a77", "#c76a1f", "#6b63d1", "#b23a6b", "#4a8f2c", "#2f7fc1", "#8a6d1b", "#7a7f86")
+"""Of policies, in their order; told apart on light and on dark ground."""
+_DASHES = ("solid", "dashed", "dotted")
+_TEXT = {"color": "var(--rw-muted)", "fontSize": 11}
+_RULE = {"lineStyle": {"color": "var(--rw-line)"}}
+_TOOLTIP = {
+    "confine": True,
+    "backgroundColor": "var(--rw-surface)",
+    "borderColor": "var(--rw-line)",
+    "textStyle": {"color": "var(--rw-ink)", "fontSize": 12},
+}
+_SECONDS = "v => v == null ? '–' : (v * 1000).toPrecision(3) + ' ms'"
+_PERCENT = "v => v == null ? '–' : (v * 100).toFixed(1) + ' %'"
+
+Curves = Mapping[str, Mapping[str, Any]]
+
+
+def quantiles(curves: Curves) -> dict[str, Any]:
+    """Which share of requests waited no longer for their first token."""
+    lines = {
+        name: [[seconds, share] for share, seconds in each["ttft_quantiles"]] for name, each in curves.items()
+    }
+    across = _axis("log", "v => v >= 1 ? v + ' s' : Math.round(v * 1000) + ' ms'")
+    up = _axis("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1}
+    return _lines(lines, across, up, _PERCENT)
+
+
+def over_time(curves: Curves) -> dict[str, Any]:
+    """The mean time to first token of those who came then."""
+    lines = {name: each["ttft_over_time"] for name, each in curves.items()}
+    across = _axis("value", "v => v + ' s'")
+    return _lines(lines, across, _axis("value", "v => Math.round(v * 1000) + ' ms'"), _SECONDS)
+
+
+def bars(values: Mapping[str, float | None], *, percent: bool = False) -> dict[str, Any]:
+    """A bar for each policy."""
+    names = list(values)
+    return {
+        "animation": False,
+        "tooltip": _TOOLTIP | {":valueFormatter": _PERCENT if percent else _SECONDS},
+        "grid": {"left": 8, "right": 48, "top": 8, "bottom": 8, "containLabel": True},
+        "xAxis": _axis("value", "v => Math.round(v * 100) + ' %'") | {"min": 0, "max": 1},
+        "yAxis": {"type": "category", "data": names[::-1], "axisLabel": _TEXT, "axisTick": {"show": False}}
+        | {"axisLine": _RULE},
+        "series": {
+            "type": "bar",
+            "barMaxWidth": 22,
+            "label": {"show": True, "position": "right", ":formatter": _of_value(_PERCENT)} | _TEXT,
+            "data": [
+                {"value": values[name], "itemStyle": {"color": _colour(names.index(name)), "borderRadius": 3}}
+                for name in reversed(names)
+            ],
+        },
+    }
+
+
+def shares(curves: Curves) -> dict[str, Any]:
+    """Each worker's share of the work, the busiest first, by policy."""
+    busiest = {name: sorted(each["work_shares"], reverse=True) for name, each in curves.items()}
+    lines = {name: [[place + 1, share] for place, share in enumerate(all_)] for name, all_ in busiest.items()}
+    across = _axis("value", "v => '#' + v") | {"min": 1, "minInterval": 1}
+    return _lines(lines, across, _axis("value", "v => Math.round(v * 100) + ' %'"), _PERCENT, dots=True)
+
+
+def _lines(
+    lines: Mapping[str, Any], across: dict[str, Any], up: dict[str, Any], told: str, *, dots: bool = False
+) -> dict[str, Any]:
+    return {
+        "animation": False,
+        "tooltip": _TOOLTIP | {"trigger": "axis", ":valueFormatter": told},
+        "grid": {"left": 8, "right": 16, "top": 8, "bottom": 52, "containLabel": True},
+        "legend": {
+            "bottom": 0,
+            "left": 0,
+            "type": "scroll",
+            "itemWidth": 18,
+            "itemHeight": 4,
+            "textStyle": _TEXT,
+        },
+        "xAxis": across,
+        "yAxis": up,
+        "series": [
+            {
+                "type": "line",
+                "name": name,
+                "data": data,
+                "showSymbol": dots,
+                "symbolSize": 6,
+                "color": _colour(number),
+                "lineStyle": {"width": 2, "type": _DASHES[number % len(_DASHES)]},
+            }
+            for number, (name, data) in enumerate(lines.items())
+        ],
+    }
+
+
+def _axis(kind: str, written: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "axisLabel": _TEXT | {":formatter": written, "hideOverlap": True},
+        "axisLine": _RULE,
+        "splitLine": _RULE,
+    }
+
+
+def _of_value(written: str) -> str:
+    return f"params => ({written})(params.value)"
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]

@@ -1,0 +1,106 @@
+"""What is to be simulated: a trace, policies, and what engines are like."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nicegui import events, ui
+
+from radixway.console.page import Visit
+
+UPLOAD = "upload"
+"""In place of a sample's name: a file of one's own."""
+_USUAL = ("expected_time", "kv_aware", "prefix_affinity", "least_loaded", "round_robin")
+
+
+class Order:
+    """A form."""
+
+    def __init__(self, visit: Visit, told: dict[str, Any], begun: Callable[[str], Awaitable[None]]) -> None:
+        """`told`: of `GET /simulate`. `begun`: told the id of each simulation that was asked for."""
+        self._visit = visit
+        self._told = told
+        self._begun = begun
+        self._body: bytes | None = None
+        self._file = ""
+
+    def draw(self) -> None:
+        """Fields, and the button that begins."""
+        say, told = self._visit.say, self._told
+        with ui.element("section").classes("rw-card rw-order"):
+            with ui.element("h2"):
+                ui.label(say("simulate.order"))
+            traces = {name: say(f"simulate.sample.{name}") for name in told["samples"]}
+            first = next(name for name in told["samples"] if name != "recent")
+            self._trace = ui.select(
+                traces | {UPLOAD: say("simulate.sample.upload")},
+                value=first,
+                label=say("simulate.trace"),
+                on_change=self._chose_trace,
+            ).props("outlined dense")
+            self._upload = ui.upload(
+                label=say("simulate.drop", most=told["limits"]["trace_bytes"] // 2**20),
+                max_file_size=int(told["limits"]["trace_bytes"]),
+                auto_upload=True,
+                max_files=1,
+                on_upload=self._keep,
+                on_rejected=lambda: ui.notify(say("simulate.too_large"), type="negative"),
+            ).props("flat bordered")
+            self._upload.set_visibility(False)
+            self._policies = ui.select(
+                list(told["policies"]),
+                value=[name for name in _USUAL if name in told["policies"]],
+                multiple=True,
+                label=say("simulate.policies"),
+                new_value_mode="add-unique",
+            ).props("outlined dense use-chips options-dense")
+            ui.label(say("simulate.policies_hint")).classes("rw-muted rw-small")
+            with ui.element("div").classes("rw-fields"):
+                most = int(told["limits"]["workers"])
+                self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=most, precision=0)
+                self._kv_tokens = ui.number(say("simulate.kv_tokens"), value=200_000, min=1, precision=0)
+                self._speedup = ui.number(say("simulate.speedup"), value=1, min=0.01)
+                self._limit = ui.number(say("simulate.limit"), min=1, precision=0)
+                for field in (self._workers, self._kv_tokens, self._speedup, self._limit):
+                    field.props("outlined dense")
+            self._events = ui.switch(say("simulate.events"), value=True)
+            self._engine = ui.input(say("simulate.engine"), placeholder="prefill_s=0.0001,step_s=0.01")
+            self._engine.props("outlined dense stack-label")
+            ui.button(say("simulate.run"), icon="play_arrow", on_click=self._begin)
+
+    def _chose_trace(self, event: Any) -> None:
+        self._upload.set_visibility(event.value == UPLOAD)
+
+    async def _keep(self, event: events.UploadEventArguments) -> None:
+        self._body, self._file = await event.file.read(), event.file.name
+
+    async def _begin(self) -> None:
+        say = self._visit.say
+        uploads = self._trace.value == UPLOAD
+        if uploads and not self._body:
+            ui.notify(say("simulate.no_file"), type="warning")
+            return
+        if not self._policies.value:
+            ui.notify(say("simulate.no_policy"), type="warning")
+            return
+        query = {
+            "policies": ",".join(self._policies.value),
+            "workers": _whole(self._workers.value),
+            "kv_tokens": _whole(self._kv_tokens.value),
+            "speedup": self._speedup.value,
+            "limit": _whole(self._limit.value),
+            "events": "true" if self._events.value else "false",
+            "engine": self._engine.value or None,
+            "sample": None if uploads else self._trace.value,
+            "name": self._file[-100:] if uploads else None,
+        }
+        async with self._visit.trying():
+            job = await self._visit.gateway.send(
+                "POST", "/simulate", body=self._body if uploads else b"", query=query
+            )
+            await self._begun(job["id"])
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
