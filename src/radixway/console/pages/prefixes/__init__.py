@@ -3,4 +3,4 @@
 from radixway.console.page import Page
 from radixway.console.pages.prefixes.drawing import build
 
-PAGE = Page(name="prefixes", path="/prefixes", icon="account_tree", key="p", build=build)
+PAGE = Page(name="prefixes", path="/prefixes", icon="account_tree", key="x", build=build)

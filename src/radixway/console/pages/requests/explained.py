@@ -22,7 +22,7 @@ _NOT_FOUND = 404
 async def build(visit: Visit) -> None:
     """The explanation of the request that the address names."""
     say, request_id = visit.say, visit.request.path_params["request_id"]
-    with ui.element("a").props(f'href="{visit.link("/requests")}"').classes("rw-back"):
+    with ui.element("a").props(f'href="{visit.link("/requests")}"').classes("rw-return"):
         ui.icon("west").props("aria-hidden=true")
         ui.label(say("requests.all"))
     try:

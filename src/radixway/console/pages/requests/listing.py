@@ -126,7 +126,7 @@ class _Choosing:
             )
             search.props(
                 f'outlined dense clearable debounce=300 data-search aria-label="{say("requests.search")}"'
-            ).classes("rw-grow")
+            ).classes("rw-fill")
             self._select("status", {name: say(f"requests.status.{name}") for name in STATUSES})
             flags = {flag: say(f"requests.flag.{flag}") for flag in FLAGS}
             self._select("flags", flags, several=True)

@@ -56,7 +56,7 @@ class Order:
                 new_value_mode="add-unique",
             ).props("outlined dense use-chips options-dense")
             ui.label(say("simulate.policies_hint")).classes("rw-muted rw-small")
-            with ui.element("div").classes("rw-fields"):
+            with ui.element("div").classes("rw-pairs"):
                 most = int(told["limits"]["workers"])
                 self._workers = ui.number(say("simulate.workers"), value=4, min=1, max=most, precision=0)
                 self._kv_tokens = ui.number(say("simulate.kv_tokens"), value=200_000, min=1, precision=0)

@@ -27,7 +27,7 @@ def draw_outcome(say: Say, job: Mapping[str, Any]) -> None:
     curves = {name: each["curves"] for name, each in policies.items()}
     with ui.element("section").classes("rw-card"):
         with ui.element("div").classes("rw-row"):
-            with ui.element("h2").classes("rw-grow"):
+            with ui.element("h2").classes("rw-fill"):
                 ui.label(job["name"])
             whole = msgspec.json.format(msgspec.json.encode(job), indent=2)
             save = ui.button(say("simulate.download"), icon="download").props("flat")
@@ -65,7 +65,7 @@ def draw_outcome(say: Say, job: Mapping[str, Any]) -> None:
 def _draw_table(say: Say, figures: Mapping[str, Mapping[str, Any]]) -> None:
     best = {name: _best(name, [each[name] for each in figures.values()]) for name in _FIGURES}
     with (
-        ui.element("div").classes("rw-scroll").props("tabindex=0"),
+        ui.element("div").classes("rw-across").props("tabindex=0"),
         ui.element("table").classes("rw-compare"),
     ):
         with ui.element("thead"), ui.element("tr"):

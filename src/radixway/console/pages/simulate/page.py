@@ -114,7 +114,7 @@ class _Simulations:
 
         with ui.element("div").classes("rw-row rw-job"):
             button = ui.button(job["name"], on_click=show).props("flat dense no-caps align=left")
-            button.classes("rw-grow")
+            button.classes("rw-fill")
             if job_id == self._chosen:
                 button.props("aria-current=true")
             ui.label(
