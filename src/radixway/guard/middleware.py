@@ -74,7 +74,7 @@ class Guard:
             return await call_next(request)
         texts = await self._reading.read(request)
         rules_of = partial(book.of, policy_of(request))
-        review = Review(self._scan, texts, rules_of, self._recorder, request.model)
+        review = Review(self._scan, texts, rules_of, self._recorder, request.model, request.journal)
         token = of_this_request.set(review)
         try:
             review.begin()

@@ -14,6 +14,7 @@ from radixway.guard.scan import Scan
 from radixway.guard.settings import Rules
 from radixway.guard.texts import Texts
 from radixway.pipeline import Request
+from radixway.telemetry import Journal
 
 T = TypeVar("T")
 
@@ -28,8 +29,11 @@ class Review:
         rules_of: Callable[[str | None, str | None], Rules],
         recorder: Recorder | None,
         asked: str | None,
+        journal: Journal,
     ) -> None:
-        """`rules_of`: a category and a decision, each if known. `asked`: the model that the client names."""
+        """`rules_of`: a category and a decision, each if known. `asked`: the model that the client names.
+        `journal`: the request's.
+        """
         self.asked = asked
         self.texts = texts
         self.rules_of = rules_of
@@ -46,6 +50,7 @@ class Review:
         """For the header: `error pii`, `report jailbreak` …"""
         self._scan = scan
         self._recorder = recorder
+        self._journal = journal
         self._recorded: set[tuple[str, str, str | None]] = set()
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
@@ -116,8 +121,15 @@ class Review:
     def _task(self, guard: str, work: Callable[[], Coroutine[Any, Any, list[T]]]) -> asyncio.Task[list[T]]:
         task = self._tasks.get(guard)
         if task is None:
-            task = self._tasks[guard] = asyncio.create_task(work())
+            timed = self._timed(guard, self._journal.elapsed_s(), work)
+            task = self._tasks[guard] = asyncio.create_task(timed)
         return task
+
+    async def _timed(self, guard: str, began_s: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await work()
+        finally:
+            self._journal.timed(f"guard {guard}", began_s)
 
 
 of_this_request: ContextVar[Review | None] = ContextVar("guard_of_this_request", default=None)

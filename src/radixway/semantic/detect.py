@@ -125,6 +125,7 @@ class Detect:
         signals, verdict, failed = await self._reader.read(
             snapshot, question, partial(judge_blocks, snapshot.rules)
         )
+        _time_signals(request, signals)
         checked = Checked(snapshot, signals, verdict, request.model, tuple(failed))
         request.journal.add("semantic", checked)
         if verdict is not None:
@@ -136,12 +137,24 @@ async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> 
     began = perf_counter()
     question = read_question(request.body, request.headers)
     signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
+    _time_signals(request, signals)
     if verdict.action == "block":
         request.journal.add("semantic", Stopped(snapshot, signals, verdict))
         raise _blocked(snapshot, verdict)
     request.category = verdict.category
     request.decision = verdict.rule.name if verdict.rule else None
     return Meaning(snapshot, question, signals, verdict, tuple(failed), perf_counter() - began)
+
+
+def _time_signals(request: Request, signals: Signals) -> None:
+    """Have a traced request's journal say how long each took, and what of the configuration it named."""
+    journal = request.journal
+    if journal.trace is None or not journal.is_traced:
+        return
+    for kind, took_s in signals.latencies_s.items():
+        began_s = journal.since_origin_s(signals.began_at[kind])
+        said = [signal.name or str(signal.value) for signal in signals.of(kind) if signal.matched]
+        journal.trace.add(f"signal {kind}", began_s, began_s + took_s, matched=said)
 
 
 def _blocked(snapshot: Snapshot, verdict: Verdict) -> Blocked:

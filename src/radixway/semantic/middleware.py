@@ -67,8 +67,10 @@ class Semantic:
             return await _pass(request, call_next)
         if not isinstance(meaning, Meaning):
             meaning = await find_meaning(snapshot, self._reader, request)
-        began = perf_counter()
+        began, began_s = perf_counter(), request.journal.elapsed_s()
         plan = self._plan(meaning, request, preference)
+        if request.journal.is_traced:
+            request.journal.timed("decision", began_s, reason=plan.verdict.reason)
         if not request.rehearsed:
             self._counts.decided(plan, meaning.took_s + perf_counter() - began)
         request.journal.add("semantic", plan)

@@ -75,7 +75,7 @@ class Reader:
     async def _detect(
         self, snapshot: Snapshot, question: Question, kind: str, encoding: Encoding | None, signals: Signals
     ) -> None:
-        began = self._clock()
+        began = signals.began_at[kind] = self._clock()
         detector = snapshot.detectors.get(kind)
         found: tuple[Signal, ...] = ()
         if detector is not None and len(question.text) + len(question.whole) > _LONG:
@@ -87,7 +87,7 @@ class Reader:
     async def _encoded(self, question: Question, signals: Signals, failed: list[str]) -> Encoding | None:
         if self._encode is None or not question.text.strip():
             return None
-        began = self._clock()
+        began = signals.began_at["encoder"] = self._clock()
         try:
             return await self._encode(question.text)
         except Exception as error:  # noqa: BLE001 - a request flows on without being understood
@@ -112,4 +112,5 @@ class Reader:
             log.warning("semantic: the guard failed: %s", type(error).__name__)
             failed.append("guard")
         for kind in GUARD_KINDS:
+            signals.began_at[kind] = began
             signals.add(kind, found.get(kind, ()), self._clock() - began)

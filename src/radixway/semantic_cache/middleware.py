@@ -56,7 +56,9 @@ class SemanticCache:
             return await call_next(request)
         found: Found | None = None
         if allowed.may_answer:
+            began_s = request.journal.elapsed_s()
             found = await self.cache.find(question, allowed, self._least(request))
+            request.journal.timed("semantic_cache lookup", began_s, outcome=found.outcome)
             self._note(request, question, found)
             if found.match is not None:
                 return self._give(request, found.match)

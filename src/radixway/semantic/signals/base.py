@@ -59,6 +59,8 @@ class Signals:
 
     latencies_s: dict[str, float] = field(default_factory=dict)
     """By kind, seconds that reading it took."""
+    began_at: dict[str, float] = field(default_factory=dict)
+    """By kind, when that began, by its reader's clock."""
     _by_kind: dict[str, dict[str, Signal]] = field(default_factory=dict)
 
     def add(self, kind: str, found: Iterable[Signal], latency_s: float = 0.0) -> None:
