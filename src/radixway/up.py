@@ -27,7 +27,7 @@ GREETING = "What is Radixway?"
 
 async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
-    configure_logging(config.telemetry.log_level)
+    configure_logging(config.telemetry.logs)
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
     server = AppServer(
@@ -50,7 +50,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         ConfigError: the configuration names something that does not exist.
         EngineKilled: the engine was ended from outside before it was ready.
     """
-    configure_logging(config.telemetry.log_level)
+    configure_logging(config.telemetry.logs)
     listener = bind(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)

@@ -50,7 +50,7 @@ MISTAKES = [
     ("workers:\n  - url: http://a\n  - url: ftp://b\n", ":3: workers.1.url: a worker's URL must be http(s)"),
     ("gateway: [\n", "not valid YAML"),
     ("- 1\n", ":1: the file must be a mapping"),
-    ("gateway: {port: x}\ntelemetry: {log_level: loud}\n", ":2: telemetry.log_level: "),
+    ("gateway: {port: x}\ntelemetry: {logs: {level: loud}}\n", ":2: telemetry.logs.level: "),
     ("engine: {}\ngateway: 5\n", ":2: gateway: this must be a mapping"),
     ("engine: []\n", ":1: engine: this must be a mapping"),
     ("workers: 3\n", ":1: workers: this must be a list"),

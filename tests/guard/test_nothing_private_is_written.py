@@ -223,7 +223,7 @@ def configuration(worker: str, directory: Path, sections: dict[str, Any]) -> dic
             "health": {"interval_s": 0.2},
             "tokenizers": {MODEL: str(Path(radixway.bundled.__file__).parent / "guide")},
         },
-        "telemetry": {"log_level": "debug"},
+        "telemetry": {"logs": {"level": "debug"}},
         "pipeline": {"middlewares": ["defective.Defective", "radixway.pipeline.retry.Retry"]},
         "tenants": {"acme": {"keys": keys, "cache_salt": CACHE_SALT}, "usage": {"persist": True}},
         "encoders": {"backend": "numpy", "wait_s": 120},  # so that no busy machine makes the guard fail

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from radixway.telemetry import ServerConsole, configure_logging
+from radixway.config import LogsSection
+from radixway.telemetry import ServerConsole, configure_logging, flush_logs
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ def test_a_console_that_nobody_reads_falls_silent(unread):
 
 def test_a_log_that_nobody_reads_ends_nothing(unread, monkeypatch):
     monkeypatch.setattr("sys.stderr", unread)
-    configure_logging("info")
+    configure_logging(LogsSection())
     logging.getLogger("radixway.test").warning("nobody hears this")
+    assert flush_logs(60)
     unread.write("nor this")
     unread.flush()

@@ -1,19 +1,30 @@
-"""What tracebacks say, and what they do not."""
+"""What lines say and what they do not; and that nobody who logs waits for whoever reads."""
 
 from __future__ import annotations
 
+import io
+import json
 import logging
+import os
+import re
+import subprocess
 import sys
+import threading
 
-from radixway.telemetry.logs import _Reticent
+import pytest
+
+from radixway.config import LogsSection
+from radixway.telemetry import configure_logging, flush_logs, log_fields
+from radixway.telemetry.logs.lines import console_renderer, render_json, said_by
+from radixway.telemetry.logs.reticence import told_of
+from radixway.telemetry.logs.writing import LineWriter
 
 
-def told(error: BaseException) -> str:
+def raised(error: BaseException) -> BaseException:
     try:
         raise error
-    except BaseException:  # noqa: BLE001  whatever it is, it is to be formatted
-        record = logging.LogRecord("n", logging.ERROR, "f", 1, "it failed", (), sys.exc_info())
-        return _Reticent("%(message)s").format(record)
+    except BaseException as caught:  # noqa: BLE001  whatever it is, it is to be told of
+        return caught
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -21,17 +32,127 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
+def record(text: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
+    info = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("radixway.test", logging.ERROR, "f", 1, text, args, info)
+
+
 def test_a_traceback_says_where_and_which_type_and_repeats_no_words() -> None:
-    said = told(caused(ValueError("what she asked"), KeyError("her card")))
-    assert "it failed" in said and "KeyError" in said and "ValueError" in said and "test_logs.py" in said
+    said = told_of(raised(caused(ValueError("what she asked"), KeyError("her card"))))
+    assert "KeyError" in said and "ValueError" in said and "test_logs.py" in said
     assert "she asked" not in said and "card" not in said
 
 
 def test_of_several_errors_each_is_told() -> None:
-    said = told(ExceptionGroup("what she asked", [ValueError("her card"), TypeError("her name")]))
+    said = told_of(raised(ExceptionGroup("what she asked", [ValueError("her card"), TypeError("her name")])))
     assert "ValueError" in said and "TypeError" in said and "her" not in said and "she" not in said
 
 
 def test_an_operating_systems_words_stay() -> None:
-    said = told(FileNotFoundError(2, "No such file or directory", "/nowhere"))
+    said = told_of(raised(FileNotFoundError(2, "No such file or directory", "/nowhere")))
     assert "No such file or directory: '/nowhere'" in said
+
+
+@pytest.mark.parametrize("render", [render_json, console_renderer(colors=False)])
+def test_a_record_is_one_line_and_moves_no_cursor(render) -> None:
+    forged = 'x\n{"event": "forged"}\r\x1b[2J\u2028\x00'
+    made = record("worker %s is gone", forged)
+    made.radixway_fields = {"model": forged, "status": 200, "none": None}
+    line = render(said_by(made)())
+    assert len(line.splitlines()) == 1 or render is render_json  # JSON leaves U+2028 as it is
+    assert "\n" not in line and "\r" not in line and "\x1b" not in line and "\x00" not in line
+    assert "none" not in line and "200" in line
+
+
+def test_json_says_when_what_and_where() -> None:
+    error = raised(ValueError("what she asked"))
+    said = json.loads(render_json(said_by(record("request %s failed", "r1", error=error))()))
+    assert said["event"] == "request r1 failed" and said["level"] == "error"
+    assert said["logger"] == "radixway.test" and re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", said["timestamp"]
+    )
+    assert "ValueError" in said["exception"] and "she asked" not in said["exception"]
+    assert len(render_json(said_by(record("x" * 100_000))())) < 5000
+
+
+def test_for_people_a_traceback_has_its_lines() -> None:
+    error = raised(ValueError("what she asked"))
+    shown = console_renderer(colors=False)(said_by(record("it failed", error=error))())
+    assert "it failed" in shown and "\nValueError" in shown and "she asked" not in shown
+
+
+def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
+    reader, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        writer = LineWriter(lambda: stream, lambda: None, most=100)
+        for number in range(20_000):  # more than a pipe holds: the thread waits, and we do not
+            writer.put(lambda number=number: f"{number} " + "x" * 100)
+        assert writer.lost > 0
+        gathered: list[bytes] = []
+        reading = threading.Thread(target=lambda: gathered.extend(iter(lambda: os.read(reader, 65536), b"")))
+        reading.start()
+        writer.put(lambda: "after")
+        assert writer.flush(60)
+        writer.put(lambda: "the last")
+        assert writer.flush(60)
+        writer.close()
+    reading.join()
+    os.close(reader)
+    lines = b"".join(gathered).decode().splitlines()
+    numbers = [int(line.split()[0]) for line in lines if line.endswith("x")]
+    assert numbers == sorted(numbers) and lines[-1] == "the last"
+    assert any("lines were lost" in line for line in lines)
+    assert len(numbers) + writer.lost >= 20_000
+
+
+def test_a_stream_that_was_closed_ends_nothing() -> None:
+    stream = io.StringIO()
+    writer = LineWriter(lambda: stream, lambda: None)
+    stream.close()
+    writer.put(lambda: "one")
+    assert writer.flush(60)
+    writer.put(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert writer.flush(60)
+    writer.close()
+
+
+def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
+    program = (
+        "import logging; from radixway.config import LogsSection; from radixway.telemetry import *\n"
+        "configure_logging(LogsSection())\n"
+        "logging.getLogger('radixway.x').info('the %s words', 'last')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    (line,) = done.stderr.splitlines()
+    assert json.loads(line)["event"] == "the last words"
+
+
+@pytest.fixture
+def stderr(capsys):
+    names = ("radixway", "uvicorn.error", "asyncio", "radixway.requests")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(each.handlers, each.propagate, each.level) for each in loggers]
+    yield lambda: capsys.readouterr().err
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+def test_off_a_terminal_lines_are_json_with_their_fields(stderr) -> None:
+    configure_logging(LogsSection())
+    log_fields(
+        logging.getLogger("radixway.requests"), logging.INFO, "request", {"status": 200, "worker": None}
+    )
+    logging.getLogger("radixway.x").debug("not this")
+    assert flush_logs(60)
+    (said,) = map(json.loads, stderr().splitlines())
+    assert said["event"] == "request" and said["status"] == 200 and "worker" not in said
+
+
+def test_levels_formats_and_lines_of_requests_are_configured(stderr) -> None:
+    configure_logging(LogsSection(level="debug", format="console", requests=False))
+    log_fields(logging.getLogger("radixway.requests"), logging.INFO, "request", {"status": 200})
+    logging.getLogger("radixway.x").debug("worker %s", "w")
+    assert flush_logs(60)
+    assert "worker w" in stderr()
+    assert logging.getLogger("radixway.requests").isEnabledFor(logging.INFO) is False

@@ -37,13 +37,14 @@ def console(
     nothing = tempfile.TemporaryDirectory(prefix="radixway-console-")
     os.environ["NICEGUI_STORAGE_PATH"] = nothing.name  # read as it is imported; nothing of ours is kept there
     from radixway.cli.stdin_watch import terminate_when_stdin_closes
+    from radixway.config import LogsSection
     from radixway.console.serving import ConsoleOptions, run_console
     from radixway.telemetry import ServerConsole, configure_logging
     from radixway.web import CannotListen
 
     if not listen.startswith("unix:") and not listen.rpartition(":")[2].isdigit():
         fail(f"--listen is HOST:PORT, not {listen!r}")
-    configure_logging("WARNING")
+    configure_logging(LogsSection(level="warning"))
     if until_stdin_closes:
         terminate_when_stdin_closes()
     options = ConsoleOptions(

@@ -148,7 +148,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from radixway.telemetry import ServerConsole, configure_logging
     from radixway.telemetry.tracing import build_tracing
 
-    configure_logging(settings.telemetry.log_level)
+    configure_logging(settings.telemetry.logs)
     terminal = Console(stderr=True)
     bar = Progress(console=terminal, transient=True, disable=not terminal.is_terminal)
     stages: dict[str, TaskID] = {}

@@ -17,6 +17,7 @@ from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection, ExtProcTlsSection
 from radixway.config.home import radixway_home
 from radixway.config.kv_events import KvEventsSection
+from radixway.config.logs import LogsSection
 from radixway.config.planner import ObjectiveSection, PlannedModelSection, PlannerSection, ProfileSection
 from radixway.config.policies import (
     AnyPolicy,
@@ -93,6 +94,7 @@ __all__ = [
     "KvAwarePolicy",
     "KvEventsSection",
     "LeastLoadedPolicy",
+    "LogsSection",
     "MilvusSection",
     "ObjectiveSection",
     "PipelineSection",

@@ -12,6 +12,7 @@ from yarl import URL
 from radixway.config.base import Section
 from radixway.config.disaggregation import DisaggregationSection, Transfer
 from radixway.config.kv_events import KvEventsSetting
+from radixway.config.logs import LogsSection
 from radixway.config.policies import ExpectedTimePolicy, PolicySection
 from radixway.config.pressure import BreakerSection, HedgeSection, QueueSection, check_fallbacks
 from radixway.config.tracing import TracingSection
@@ -240,8 +241,7 @@ class PipelineSection(Section):
 class TelemetrySection(Section):
     """Logs and the request journal."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is logged."""
+    logs: LogsSection = LogsSection()
     journal_capacity: int = Field(default=10_000, ge=0)
     """Requests that `/explain/{request_id}` still knows."""
     tracing: TracingSection = TracingSection()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Meta
@@ -23,8 +21,9 @@ from radixway.pipeline import (
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.ending import end_of
 from radixway.surfaces.headers import obey_own_headers, read_headers
+from radixway.surfaces.telling import log_request, spans_to_make
 from radixway.telemetry import Journal, JournalBook, Metrics
-from radixway.telemetry.tracing import Ended, Span, Tracing, spans_of_request, split_headers
+from radixway.telemetry.tracing import Tracing, split_headers
 from radixway.web import (
     ClientGone,
     ClientWatch,
@@ -179,31 +178,14 @@ class Exchange:
             await self._fail(request, sent, failure)
         request.journal.add("end", end_of(request, sent.status, sent.first_byte_s))
         self._book.keep(request.journal)
+        code = None if failure is None else failure.code
         if self._tracing is not None and request.journal.is_traced:
-            self._tracing.end(self._spans_of(request, scope, sent, failure))
+            with_prompt = self._tracing.records_prompts
+            self._tracing.end(
+                spans_to_make(request, scope, sent.status, sent.first_byte_s, code, with_prompt=with_prompt)
+            )
+        log_request(request, sent.status, sent.first_byte_s, code)
         self._count(request, sent, failure)
-
-    def _spans_of(
-        self, request: Request, scope: Scope, sent: _Sent, failure: HttpError | None
-    ) -> Callable[[], list[Span]]:
-        """Makes them when somebody wants them: not here, where the next request waits."""
-        journal, trace = request.journal, request.journal.trace
-        assert trace is not None and self._tracing is not None
-        ended = Ended(
-            surface=request.surface,
-            method=scope["method"],
-            path=scope["path"],
-            tenant=request.tenant,
-            model=request.model,
-            answering=request.answering,
-            workers=tuple(request.asked),
-            status=sent.status,
-            error=None if failure is None else failure.code,
-            first_byte_s=sent.first_byte_s,
-            total_s=journal.elapsed_s(),
-            prompt=request.raw if self._tracing.records_prompts else None,
-        )
-        return partial(spans_of_request, journal, trace, ended)
 
     async def _read(self, request: Request, scope: Scope, receive: Receive) -> bool:
         """Fill in who asks and what the body says; whether what is said of its way is believed.

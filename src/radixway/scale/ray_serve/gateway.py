@@ -63,7 +63,7 @@ class GatewayReplica:
     """A Serve replica that is a gateway in front of its application's engines, and of those configured."""
 
     def __init__(self, config: Config, *engines: DeploymentHandle) -> None:
-        configure_logging(config.telemetry.log_level)
+        configure_logging(config.telemetry.logs)
         self._config = config
         self._peers: RayPeers | None = None
         self._engines = [engine.deployment_id for engine in engines]

@@ -27,7 +27,7 @@ class Router:
         self.app = app
         """Where a middleware may add routes of its own."""
         self.args = _arguments(config)
-        self.verbose = config.telemetry.log_level == "debug"
+        self.verbose = config.telemetry.logs.level == "debug"
         self.worker_urls: Mapping[str, int] = _RequestsInHand(registry)
         """Requests in hand by worker, always the present ones; read only."""
 

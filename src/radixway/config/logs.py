@@ -1,0 +1,17 @@
+"""The section `telemetry.logs`: what is logged, and how it looks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from radixway.config.base import Section
+
+
+class LogsSection(Section):
+    """Lines on standard error (docs/observability.md)."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "json", "console"] = "auto"
+    """`auto`: for people on a terminal, JSON elsewhere."""
+    requests: bool = True
+    """A line for each request."""

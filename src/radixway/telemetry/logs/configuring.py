@@ -1,0 +1,61 @@
+"""Logging as it is configured: one format for every process of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from radixway.config.logs import LogsSection
+from radixway.telemetry.console import ServerConsole
+from radixway.telemetry.logs.lines import Said, console_renderer, render_json, said_by
+from radixway.telemetry.logs.reticence import first_line
+from radixway.telemetry.logs.writing import LineWriter
+
+_writer: LineWriter | None = None
+
+
+def configure_logging(section: LogsSection) -> None:
+    """Send the log lines of our packages, and what servers of ours complain of, to standard error."""
+    global _writer
+    console = ServerConsole(stderr=True)
+    as_json = section.format == "json" or (section.format == "auto" and not console.is_terminal)
+    render = render_json if as_json else console_renderer(colors=console.is_terminal)
+    if _writer is not None:
+        _writer.close()
+    _writer = LineWriter(lambda: console.file, console.on_broken_pipe)
+    handler = _ToWriter(_writer, render)
+    for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(least.upper())
+    if not section.requests:
+        logging.getLogger("radixway.requests").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").addFilter(first_line)
+
+
+def flush_logs(within_s: float = 5.0) -> bool:
+    """Wait until what was logged is written; whether it was."""
+    return _writer is None or _writer.flush(within_s)
+
+
+class _ToWriter(logging.Handler):
+    """Hands each record over; it is put together where it is written."""
+
+    def __init__(self, writer: LineWriter, render: Callable[[Said], str]) -> None:
+        super().__init__()
+        self._writer = writer
+        self._render = render
+
+    def createLock(self) -> None:  # noqa: N802  logging's own name
+        """None is needed: a deque takes what threads append."""
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        try:
+            say, render = said_by(record), self._render
+        except Exception:  # noqa: BLE001  arguments that do not fit their message
+            self.handleError(record)
+            return
+        self._writer.put(lambda: render(say()))

@@ -1,0 +1,91 @@
+"""What a line looks like: JSON for machines, columns for people. A record is one line, whatever is in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from structlog.dev import ConsoleRenderer
+from structlog.processors import JSONRenderer
+
+from radixway.telemetry.logs.fields import FIELDS
+from radixway.telemetry.logs.reticence import told_of
+
+Said = MutableMapping[str, Any]
+
+_LONGEST = 4096
+"""Characters of a text in a line."""
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def _to_json(said: Said, **_: Any) -> str:
+    return _encode(said).decode()
+
+
+_json = JSONRenderer(serializer=_to_json)
+
+
+def render_json(said: Said) -> str:
+    """`{"timestamp": …, "level": …, "logger": …, "event": …, …}`"""
+    return str(_json(None, "", said))
+
+
+def console_renderer(*, colors: bool) -> Callable[[Said], str]:
+    """For people, with colours on a terminal."""
+    renderer = ConsoleRenderer(colors=colors, pad_event_to=0, sort_keys=False)
+
+    def render(said: Said) -> str:
+        shown = {name: _plain(value) for name, value in said.items() if name != "exception"}
+        if "exception" in said:  # frames of our own code, a line each
+            shown["exception"] = said["exception"]
+        return str(renderer(None, "", shown))
+
+    return render
+
+
+def said_by(record: logging.LogRecord) -> Callable[[], Said]:
+    """What a record says, read now; put together when it is written."""
+    created, level, name = record.created, record.levelname.lower(), record.name
+    event = record.getMessage()
+    fields: Mapping[str, Any] = getattr(record, FIELDS, {})
+    error = record.exc_info[1] if record.exc_info else None
+    exception = None if error is None else told_of(error)
+
+    def say() -> Said:
+        said: Said = {
+            "timestamp": f"{_second(int(created))}.{int(created % 1 * 1e3):03d}Z",
+            "level": level,
+            "logger": name,
+            "event": _shortened(event),
+        }
+        for field, value in fields.items():
+            if value is not None:
+                said[field] = _shortened(value) if value.__class__ is str else value
+        if exception is not None:
+            said["exception"] = exception
+        return said
+
+    return say
+
+
+@lru_cache(maxsize=4)
+def _second(since_epoch: int) -> str:
+    """Most of a timestamp: lines that come in the same second share it."""
+    return datetime.fromtimestamp(since_epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+
+
+def _plain(value: Any) -> Any:
+    """A text in which nothing ends a line or moves a cursor."""
+    if isinstance(value, str) and not value.isprintable():
+        return "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode() for each in value
+        )
+    return value
