@@ -11,6 +11,7 @@ class LogsSection(Section):
     """Lines on standard error (docs/observability.md)."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged."""
     format: Literal["auto", "json", "console"] = "auto"
     """`auto`: for people on a terminal, JSON elsewhere."""
     requests: bool = True

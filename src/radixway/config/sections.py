@@ -239,7 +239,7 @@ class PipelineSection(Section):
 
 
 class TelemetrySection(Section):
-    """Logs and the request journal."""
+    """Logs, traces and the request journal."""
 
     logs: LogsSection = LogsSection()
     journal_capacity: int = Field(default=10_000, ge=0)

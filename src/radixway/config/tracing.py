@@ -43,6 +43,7 @@ class TracingSection(Section):
     endpoint: Endpoint | None = None
     """The collector: `http://127.0.0.1:4318`, or `http://127.0.0.1:4317` for gRPC."""
     protocol: Protocol | None = None
+    """By default `http/protobuf`, unless `OTEL_EXPORTER_OTLP_PROTOCOL` says otherwise."""
     """How spans are sent; by default as `OTEL_EXPORTER_OTLP_PROTOCOL` says, else by HTTP."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
     """Sent with each export: keys of a service that keeps traces."""
