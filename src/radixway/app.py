@@ -89,6 +89,7 @@ from radixway.surfaces.chats import Chats, ErasableChats, Screening, closed_rout
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
+from radixway.surfaces.rim import Rim
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
 from radixway.telemetry.tracing import build_tracing
@@ -182,6 +183,7 @@ class Gateway:
             self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
         records = self.recorder is not None
+        self._rim = Rim(self._beside, None if self.audit is None else self.audit.log)
         self._forwarding = build_forwarding(config, self._app, self.metrics, records=records)
         """While there are gateways to which requests may belong."""
         self._unshared = warn_of_unshared(config, records=records)
@@ -198,6 +200,10 @@ class Gateway:
                 await exchange(scope, receive, send)
                 return
             receive = limited(receive, self.config.gateway.max_body_bytes)
+        await self._rim(scope, receive, send)
+
+    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Everything but the hot paths."""
         if self.chats is not None and is_for_chats(scope["path"]):
             await self.chats(scope, receive, send)
             return

@@ -13,6 +13,10 @@ from radixway.pipeline import Forbidden, Unauthorized
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.networks import is_within
 
+BY = "radixway.admin"
+"""Where a scope says who makes an administrator's call; `NOBODY` where it was refused."""
+NOBODY = "nobody"
+
 
 class AdminAccess:
     """A FastAPI dependency: lets a call pass that carries the key, or comes from a network that needs none.
@@ -40,7 +44,9 @@ class AdminAccess:
     def __call__(self, request: Request) -> None:
         """Raises Unauthorized; Forbidden for a tenant's key that is not for this."""
         if self.passes(request):
+            request.scope[BY] = self._who(request)
             return
+        request.scope[BY] = NOBODY
         if self._callers is not None:
             if self._callers.key_of(request.scope) is not None:
                 raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
@@ -58,6 +64,13 @@ class AdminAccess:
         if not self.needs_key:
             return host is not None and ip_address(host).is_loopback
         return self.has_key(request)
+
+    def _who(self, request: Request) -> str:
+        """Who calls, as the audit log knows them: users are not named there."""
+        key = None if self._callers is None else self._callers.key_of(request.scope)
+        if key is not None:
+            return f"tenant:{key.tenant}"
+        return "admin_key" if self.has_key(request) else "network"
 
     def has_key(self, request: Request) -> bool:
         """Whether it brings a key with which it passes from anywhere."""

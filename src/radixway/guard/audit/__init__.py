@@ -10,6 +10,7 @@ from radixway.guard.audit.log import AuditLog, AuditUnavailable
 from radixway.guard.audit.pseudonyms import find_pseudonym
 from radixway.guard.audit.reading import entries
 from radixway.guard.audit.room import AuditRoom
+from radixway.guard.audit.saying import name_or_digest
 from radixway.guard.audit.verify import Broken, Verdict, verify
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "directory_of",
     "entries",
     "find_pseudonym",
+    "name_or_digest",
     "seal_of",
     "verify",
 ]

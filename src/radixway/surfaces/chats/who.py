@@ -22,6 +22,7 @@ from radixway.chat.keys import PREFIX, KeyScope
 from radixway.chat.records import OF_TENANTS, User, UserRole, Worker
 from radixway.chat.room import ChatRoom
 from radixway.config import DEFAULT_TENANT
+from radixway.surfaces.access import BY, NOBODY
 from radixway.tenants import KeyRing, KnownKey
 
 _MOST_BYTES = 8192
@@ -72,13 +73,16 @@ class Who:
 
     async def root(self, request: Request) -> None:
         """A FastAPI dependency: administrators alone pass. Raises HTTPException, BadToken."""
+        request.scope[BY] = NOBODY
         token = _token(request, 401, "Invalid token")
         if secrets.compare_digest(token.encode(), self._room.secrets.root_token.encode()):
+            request.scope[BY] = "root_token"
             return
         named = self._of_tenants(token)
         is_admin = (await self._known(token))[1] if named is None else "admin" in named.scopes
         if not is_admin:
             raise HTTPException(403, "Only administrators may do this")
+        request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
 
     async def worker(self, key: str | None) -> Worker | None:
         """Whose key it is, among those that may fetch jobs."""
