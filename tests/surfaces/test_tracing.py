@@ -282,3 +282,19 @@ async def test_the_lookup_of_a_kept_answer_is_a_span():
     (lookup,) = [span for span in spans if span.name == "semantic_cache lookup"]
     assert next(s for s in spans if s.id == lookup.parent).name == "middleware SemanticCache"
     assert lookup.fields["radixway.outcome"] == "miss"
+
+
+async def test_within_a_program_the_trace_is_the_programs_own():
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from radixway import Radixway
+
+    tracer = TracerProvider().get_tracer("a program")
+    async with http_collector() as collector, scripted_worker() as worker:
+        sections = {"workers": [{"url": worker.url}], "routing": {"health": {"interval_s": 0.05}}}
+        async with Radixway(**sections, **tracing(collector)) as radixway:
+            with tracer.start_as_current_span("its work") as span:
+                await radixway.chat("hello", model="m")
+            spans = await collector.until(has_root)
+    mine = span.get_span_context()
+    assert root_of(spans).trace == f"{mine.trace_id:032x}" and root_of(spans).parent == f"{mine.span_id:016x}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -76,3 +77,14 @@ def _field_at_fault(body: Any) -> str | None:
 def _refused(field: str | None, what: str) -> RadixwayError:
     message = what if field is None else f"{field}: {what}"
     return RadixwayError(message, status=400, code="invalid_value", field=field)
+
+
+def trace_headers() -> dict[str, str]:
+    """The span in which the program asks, where it uses OpenTelemetry: what is asked belongs to its trace."""
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers)
+    return headers

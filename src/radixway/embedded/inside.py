@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from radixway.embedded.answers import Answer, text_of
-from radixway.embedded.asking import Messages, chat_body, encoded, sent_headers, whole
+from radixway.embedded.asking import Messages, chat_body, encoded, sent_headers, trace_headers, whole
 from radixway.embedded.errors import broken, refusal
 from radixway.embedded.in_process import InProcessExchange, Left
 from radixway.embedded.under_way import UnderWay
@@ -126,7 +126,7 @@ class AsyncRadixway:
     def _exchange(
         self, method: str, path: str, body: Any, headers: Mapping[str, str] | None
     ) -> InProcessExchange:
-        every = sent_headers({"content-type": "application/json"}, self._headers, headers)
+        every = sent_headers({"content-type": "application/json"}, trace_headers(), self._headers, headers)
         return InProcessExchange(self._app, method, path, every.items(), encoded(body))
 
 

@@ -189,7 +189,7 @@ def _compose(request: Request, worker: Worker, target: _Target, via: bytes) -> b
     headers = b"".join([b"%b: %b\r\n" % header for header in request.headers])
     trace = request.journal.trace
     if trace is not None:  # called as soon as the worker is counted among those asked, so that is its number
-        headers += b"".join([b"%b: %b\r\n" % header for header in trace.headers(len(request.asked))])
+        headers += trace.lines(len(request.asked))
     if worker.api_key:
         headers += b"authorization: Bearer %b\r\n" % worker.api_key.encode()
     body = request.raw

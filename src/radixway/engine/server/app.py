@@ -25,6 +25,7 @@ from radixway.engine.server.prefetch import prefetch
 from radixway.engine.server.sampling import SamplingDefaults
 from radixway.engine.server.service import Service
 from radixway.engine.server.tokens import detokenize, tokenize
+from radixway.telemetry import log_fields
 from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer
 from radixway.web import BadBody, ClientGone, HttpError, MethodNotAllowed, Receive, Scope, Send
@@ -152,6 +153,9 @@ class App:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
             await exchange.send_error(HttpError(message))
+        if log.isEnabledFor(logging.DEBUG):
+            fields = {"request": exchange.request_id, "path": path, "status": exchange.status}
+            log_fields(log, logging.DEBUG, "request", fields)
         if exchange.traced is not None and service.tracing is not None:
             tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import getrandbits
 from typing import Any, NamedTuple
 
@@ -33,10 +34,11 @@ class Trace:
         """`caller`: whose trace goes on; None begins one. `unbelieved`: whose word is only noted."""
         self.caller = caller
         self.unbelieved = unbelieved
-        self.trace_id = getrandbits(128) or 1 if caller is None else caller.trace_id
-        self.span_id = getrandbits(64) or 1
         self.sampled = sampled
-        self.stretches: list[Timed] = []
+        bits = getrandbits(192)  # one call costs as much as a bit of it
+        self.trace_id = bits >> 64 or 1 if caller is None else caller.trace_id
+        self.span_id = bits & _LAST or 1
+        self.stretches: Sequence[Timed] = [] if sampled else ()
 
     @property
     def id(self) -> str:
@@ -54,6 +56,12 @@ class Trace:
             told.append((TRACESTATE, self.caller.state))
         return told
 
+    def lines(self, number: int) -> bytes:
+        """The same as HTTP/1.1 writes it."""
+        if not self.sampled and self.caller is None:  # most requests; it has no spans to tell apart
+            return b"traceparent: 00-%032x-%016x-00\r\n" % (self.trace_id, self.span_id)
+        return b"".join([b"%b: %b\r\n" % header for header in self.headers(number)])
+
     def add(
         self,
         name: str,
@@ -65,5 +73,5 @@ class Trace:
         **fields: Any,
     ) -> None:
         """Note a stretch of time, if anybody is to see it. `fields` are JSON values, never prompt text."""
-        if self.sampled:
+        if isinstance(self.stretches, list):
             self.stretches.append(Timed(name, began_s, ended_s, fields, holds, number))

@@ -43,8 +43,9 @@ class Tracing:
         configured otherwise) whether that is kept; of others it is only noted who they say they are.
         """
         if caller is None or not believed:
-            return Trace(None, sampled=self._draw(), unbelieved=caller)
-        return Trace(caller, sampled=caller.sampled if self._parent_based else self._draw())
+            return Trace(None, sampled=random() < self._ratio, unbelieved=caller)
+        sampled = caller.sampled if self._parent_based else random() < self._ratio
+        return Trace(caller, sampled=sampled)
 
     def end(self, make: Callable[[], list[Span]]) -> None:
         """A traced request has ended; its spans are made when they are exported."""
@@ -68,9 +69,6 @@ class Tracing:
         """Spans that were exported or failed to be, and requests that were dropped, for a counter."""
         each = self.exporting
         return [("exported", each.exported), ("failed", each.failed), ("dropped", each.dropped)]
-
-    def _draw(self) -> bool:
-        return self._ratio >= 1 or random() < self._ratio
 
 
 def build_tracing(
@@ -113,9 +111,10 @@ def build_tracing(
 
 def split_headers(headers: tuple[Header, ...]) -> tuple[Caller | None, tuple[Header, ...]]:
     """Who calls, and the headers without what says it: workers are told who asks them, and that is us."""
-    if not any(name in _SAYING for name, _ in headers):
-        return None, headers
-    return read_caller(headers), _without(headers)
+    for name, _ in headers:
+        if name in _SAYING:
+            return read_caller(headers), _without(headers)
+    return None, headers
 
 
 _SAYING = (TRACEPARENT, TRACESTATE)
