@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, get_args
@@ -93,7 +93,7 @@ class Semantic:
             plan = self._planned(meaning, narrowed)
             if plan.choice is not None:
                 break
-        return plan
+        return replace(plan, wish=_to_be_kept(wish, narrowed, snapshot.section.model_names()))
 
     def _planned(self, meaning: Meaning, wish: Wish) -> Plan:
         return make_plan(
@@ -141,6 +141,12 @@ def _cleared(wish: Wish, clearance: Clearance) -> Iterator[Wish]:
     if instead is not None and wish.allows(instead):
         yield replace(wish, allows=lambda model: model == instead, only=instead)
     yield wish
+
+
+def _to_be_kept(wish: Wish, narrowed: Wish, models: Iterable[str]) -> Wish:
+    """What a journal may have of it: which models it allows, not the guard, who knows the texts."""
+    denied = frozenset(model for model in models if not narrowed.allows(model))
+    return replace(narrowed, allows=lambda model: model not in denied and wish.allows(model))
 
 
 async def _pass(request: Request, call_next: Next) -> Reply:
