@@ -1,7 +1,7 @@
 """What a journal holds on to: decisions, and nothing by which a text could be reached."""
 
 import gc
-from types import CellType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 
 from guarded import EMAIL, chat, guarded
 from scripted_worker import scripted_worker
@@ -36,8 +36,6 @@ def reached(root):
         seen[id(each)] = each
         if isinstance(each, FunctionType):
             waiting += [*(each.__closure__ or ()), *(each.__defaults__ or ())]
-        elif isinstance(each, CellType):
-            waiting.append(each.cell_contents)
         else:
             waiting += gc.get_referents(each)
     return seen.values()
