@@ -127,10 +127,11 @@ class Metered(Chunks):
         self._done: Callable[[Used], None] | None = done
         self._several = several
         self._first: bytes | None = None
-        """The first chunk, once it is none of the last."""
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
-        self._between = 0
-        """Events of the chunks between: taken for such that bring text, as looking would cost too much."""
+        self._events = 0
+        """Of all chunks: those between are taken for such that bring text, as looking would cost too much."""
+        self._many = 0
+        """Chunks, the first not counted."""
         self._by_answer: dict[int, bytes] = {}
         """The last event of each answer that held figures."""
 
@@ -143,8 +144,10 @@ class Metered(Chunks):
         return chunk
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
+        note = self._note
+
         def noted(chunk: bytes) -> Coroutine[Any, Any, None]:
-            self._note(chunk)
+            note(chunk)
             return send(chunk)
 
         await self._chunks.pass_on(noted)
@@ -156,13 +159,12 @@ class Metered(Chunks):
             done(self._used())
 
     def _note(self, chunk: bytes) -> None:
-        last = self._last
-        if len(last) == _LAST_CHUNKS:
-            if self._first is None:
-                self._first = last[0]
-            else:
-                self._between += last[0].count(b"\n\n") or 1
-        last.append(chunk)
+        if self._first is None:
+            self._first = chunk
+        else:
+            self._many += 1
+        self._last.append(chunk)
+        self._events += chunk.count(b"\n\n") or 1
         if self._several and b'"index"' in chunk and _NEEDLE in chunk:
             for event in _events(chunk):
                 for answer in _answers(event):
@@ -176,8 +178,11 @@ class Metered(Chunks):
         for chunk in reversed(self._last):
             if (used := _last_used(chunk)) is not None:
                 return used
-        texts = sum(map(count_texts, (self._first or b"", *self._last)))
-        return Used(0, self._between + texts, 0, True)
+        looked_at = [*self._last]
+        if self._first is not None and self._many >= _LAST_CHUNKS:
+            looked_at.append(self._first)
+        between = self._events - sum(chunk.count(b"\n\n") or 1 for chunk in looked_at)
+        return Used(0, between + sum(map(count_texts, looked_at)), 0, True)
 
 
 def count_texts(chunk: bytes) -> int:

@@ -4,7 +4,17 @@ from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.journal import Journal, JournalBook
 from radixway.telemetry.logs import configure_logging, flush_logs, log_fields
-from radixway.telemetry.metrics import Answers, Buckets, Metrics, Outcome, Prediction, Spent, Steps, Tally
+from radixway.telemetry.metrics import (
+    Answers,
+    Buckets,
+    Metrics,
+    Outcome,
+    Prediction,
+    Spent,
+    Steps,
+    Tally,
+    expose,
+)
 from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
     "Tally",
     "WorkerFigures",
     "configure_logging",
+    "expose",
     "flush_logs",
     "log_fields",
     "read_figures",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -24,6 +24,10 @@ from radixway.telemetry import Answers, Journal, Metrics, Outcome, Prediction, S
 from radixway.transports.place import Place
 
 Carry = Callable[[Request, Place], Awaitable[Reply]]
+
+_MOST_TIMES = 256
+_AT_THE_END = 3
+"""Pieces of a stream that may bring no text: figures, and the mark of its end."""
 
 
 class Measuring:
@@ -97,9 +101,8 @@ class MeasuredStream(Metered):
         """Told what the stream used, when it has ended."""
         self._over = over
         self._prompt_tokens = prompt_tokens
-        self._came_at = 0.0
-        self._gaps: deque[float | None] = deque()
-        """Before each of the last pieces; None before the first of the stream."""
+        self._times: list[float] = []
+        """When the latest pieces came."""
         self._outcome: Outcome = "left"
 
     async def __anext__(self) -> bytes:
@@ -126,17 +129,27 @@ class MeasuredStream(Metered):
         await super().aclose()
 
     def _note(self, chunk: bytes) -> None:
-        now, gaps = perf_counter(), self._gaps
-        if len(gaps) == self._last.maxlen and (gap := gaps.popleft()) is not None:
-            self._over.answers.gaps.add(gap)
-        gaps.append(now - self._came_at if self._last else None)
-        self._came_at = now
-        super()._note(chunk)
+        self._times.append(perf_counter())
+        if len(self._times) == _MOST_TIMES:
+            self._count_gaps(_AT_THE_END)
+        Metered._note(self, chunk)
+
+    def _count_gaps(self, but: int) -> None:
+        """Of the pieces that came, but for the latest ones."""
+        times, gaps = self._times, self._over.answers.gaps
+        for before, after in pairwise(times[: len(times) - but]):
+            gaps.add(after - before)
+        del times[: max(len(times) - but - 1, 0)]
 
     def _told(self, used: Used) -> None:
-        for chunk, gap in zip(self._last, self._gaps, strict=True):
-            if gap is not None and count_texts(chunk):
-                self._over.answers.gaps.add(gap)
+        last = list(self._last)
+        self._count_gaps(len(last))
+        gaps = self._over.answers.gaps
+        gap_of = pairwise(self._times)
+        for chunk in last[len(last) - len(self._times) + 1 :]:
+            before, after = next(gap_of)
+            if count_texts(chunk):
+                gaps.add(after - before)
         self._over(used, self._outcome)
         if self.journal is not None:
             if used.estimated and not used.prompt_tokens:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from radixway.engine.disaggregation import TransferStats
 from radixway.engine.engine import EngineStats
 from radixway.engine.tiers import TierStats
+from radixway.telemetry import expose
 
 _FIRST_TOKEN_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _WHOLE_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -46,7 +46,7 @@ class ServerMetrics:
 
     def render(self) -> bytes:
         """The Prometheus text exposition."""
-        return generate_latest(self._registry)
+        return expose(self._registry.collect(), "").body
 
 
 class _GpuCollector(Collector):
@@ -101,8 +101,7 @@ class _EngineCollector(Collector):
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"radixway_engine_{name}", text, value=value)
         yield from _tier_metrics(stats.tiers)
-        if stats.transfers is not None:
-            yield from _transfer_metrics(stats.transfers)
+        yield from _transfer_metrics(stats.transfers)
 
 
 def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
@@ -131,20 +130,21 @@ def _tier_metrics(tiers: Mapping[str, TierStats]) -> Iterator[Metric]:
     yield from (room, cached, hits, evicted, lost)
 
 
-def _transfer_metrics(transfers: TransferStats) -> Iterator[Metric]:
-    """KV sent by a prefill engine, or received by a decode engine."""
+def _transfer_metrics(transfers: TransferStats | None) -> Iterator[Metric]:
+    """KV sent by a prefill engine, or received by a decode engine; no figures where it is neither."""
     ended = CounterMetricFamily(
         "radixway_engine_kv_transfers", "Transfers of KV between engines that have ended", labels=["outcome"]
     )
-    ended.add_metric(["whole"], transfers.whole)
-    ended.add_metric(["failed"], transfers.failed)
-    yield ended
-    yield CounterMetricFamily(
-        "radixway_engine_kv_transfer_bytes", "Bytes of KV that crossed", value=transfers.size_bytes
+    crossed = CounterMetricFamily("radixway_engine_kv_transfer_bytes", "Bytes of KV that crossed", labels=[])
+    under_way = GaugeMetricFamily(
+        "radixway_engine_kv_transfers_under_way", "Transfers of KV under way", labels=[]
     )
-    yield GaugeMetricFamily(
-        "radixway_engine_kv_transfers_under_way", "Transfers of KV under way", value=transfers.under_way
-    )
+    if transfers is not None:
+        ended.add_metric(["whole"], transfers.whole)
+        ended.add_metric(["failed"], transfers.failed)
+        crossed.add_metric([], transfers.size_bytes)
+        under_way.add_metric([], transfers.under_way)
+    yield from (ended, crossed, under_way)
 
 
 def kv_usage(stats: EngineStats) -> float:

@@ -9,7 +9,7 @@ from radixway.telemetry.metrics.figures import Buckets, Tally
 from radixway.telemetry.metrics.metrics import Metrics
 from radixway.telemetry.metrics.reading import Together
 from radixway.telemetry.metrics.steps import Steps
-from radixway.telemetry.metrics.text import Exposition
+from radixway.telemetry.metrics.text import Exposition, expose
 
 __all__ = [
     "Answers",
@@ -23,4 +23,5 @@ __all__ = [
     "Steps",
     "Tally",
     "Together",
+    "expose",
 ]
