@@ -36,13 +36,13 @@ def frame(visit: Visit, current: Page, is_over: Callable[[], bool]) -> Iterator[
         keys.on("click", js_handler="() => document.getElementById('rw-keys').showModal()")
         if visit.signs_out:
             _sign_out(visit)
-    with (
-        ui.left_drawer(bordered=False).props(f"breakpoint={_NARROW} width=224").classes("rw-drawer") as drawer
-    ):
+    with ui.left_drawer(value=False).props(f"breakpoint={_NARROW} width=224").classes("rw-drawer") as drawer:
         _navigation(visit, current)
-    menu.on_click(drawer.toggle)
+    # NiceGUI would ask each browser whether it is open, and give up after a second.
+    drawer.props("show-if-above", remove="model-value")
+    menu.on_click(lambda: drawer.run_method("toggle"))
     _shortcuts(visit)
-    with ui.element("main").props('id="rw-main" tabindex="-1"').classes("rw-main"):
+    with ui.element("div").props('id="rw-main" tabindex="-1"').classes("rw-main"):
         _banner(visit, is_over)
         yield
 

@@ -36,7 +36,8 @@ async def build(visit: Visit) -> None:
         row_key="url",
         pagination={"rowsPerPage": _ROWS_PER_PAGE, "sortBy": "name"},
     ).classes("rw-table")
-    table.props(f'flat :rows-per-page-options="[25, 50, 100, 0]" no-data-label="{say("workers.none")}"')
+    table.props('flat binary-state-sort :rows-per-page-options="[25, 50, 100, 0]"')
+    table.props(f'no-data-label="{say("workers.none")}"')
     table.add_slot("body", BODY)
     details = WorkerDetails(visit, actions)
 
