@@ -1,8 +1,16 @@
 """What stands around every page, in the browser."""
 
+import subprocess
+import sys
+from contextlib import contextmanager
+
 import pytest
 from playwright.async_api import expect
 
+from free_ports import find_port
+from gateway_process import gateway_process
+
+PATIENCE_MS = 60_000
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
@@ -59,3 +67,31 @@ async def test_language_and_colours_are_the_visitors(open_page):
     await expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("工作节点")
     await expect(page.locator("body.body--dark")).to_be_visible()
+
+
+async def test_a_gateway_that_goes_away_is_told_and_the_page_goes_on_by_itself(browser, tmp_path):
+    tree = {"gateway": {"port": find_port(), "drain_s": 1}}
+    with gateway_process(tmp_path, tree) as (url, first), console_by_hand(url) as address:
+        page = await browser.new_page()
+        await page.goto(f"{address}/workers")
+        count = page.get_by_text("0 of 0 ready")
+        await expect(count).to_be_visible(timeout=PATIENCE_MS)
+        away = page.get_by_role("alert").filter(has_text="does not answer")
+        await expect(away).to_be_hidden()
+        first.kill()
+        first.wait(60)
+        await expect(away).to_be_visible(timeout=PATIENCE_MS)
+        with gateway_process(tmp_path, tree):
+            await expect(away).to_be_hidden(timeout=PATIENCE_MS)
+        await page.close()
+
+
+@contextmanager
+def console_by_hand(url):
+    """`radixway console` for that gateway, and where it is."""
+    command = [sys.executable, "-m", "radixway", "console", "--gateway", url, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield next(line for line in process.stdout if line.startswith("console http")).split()[1]
+        finally:
+            process.terminate()
