@@ -2,7 +2,8 @@
 
 A gateway has as many workers as asked for (one process that answers for them all) and has answered as many
 requests; Chromium opens the pages and does what people do. The time of an interaction is the browser's own:
-from the event to the frame in which its effect is drawn. Load on the machine adds to it.
+from the event to the frame in which its effect is drawn. Load on the machine adds to it, and not to the CPU
+time that the page's thread takes, which stands beside it.
 
     python benchmarks/console.py                     200 workers, 1,000 requests, 15 times each
     python benchmarks/console.py --quick             5 times each
@@ -29,7 +30,7 @@ from typing import Any
 import aiohttp
 import psutil
 from aiohttp import web
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import CDPSession, Page, async_playwright
 
 from processes import cpu_seconds, free_ports, resident_bytes, stop
 from report import print_table, write_json
@@ -132,9 +133,17 @@ async def main() -> None:
             results = await measure(url, process, given.workers, times)
     print_table(
         f"{given.workers} workers, {given.requests} requests: milliseconds until the effect is drawn",
-        ("interaction", "median", "95 %", "worst"),
+        ("interaction", "median", "95 %", "worst", "CPU in the page"),
         [
-            (name, statistics.median(values), sorted(values)[int(len(values) * 0.95)], max(values))
+            (
+                name,
+                statistics.median(values),
+                sorted(values)[int(len(values) * 0.95)],
+                max(values),
+                statistics.median(results["browser_cpu_ms"][name])
+                if name in results["browser_cpu_ms"]
+                else None,
+            )
             for name, values in results["interactions"].items()
         ],
     )
@@ -156,6 +165,7 @@ async def main() -> None:
 async def measure(url: str, process: subprocess.Popen[Any], workers: int, times: int) -> dict[str, Any]:
     """Every interaction's times, and what open pages cost."""
     found: dict[str, list[float]] = {}
+    spent: dict[str, list[float]] = {}
     times_loaded = max(times // 3, 2)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -165,11 +175,15 @@ async def measure(url: str, process: subprocess.Popen[Any], workers: int, times:
             loads = [await load(page, f"{url}/console/{name}", there) for _ in range(times_loaded + 1)]
             found[f"{name}: load"] = loads[1:]  # the first one starts the console
         await page.wait_for_function("() => window.did_handshake")
+        clock = await page.context.new_cdp_session(page)
+        await clock.send("Performance.enable", {"timeDomain": "threadTicks"})
         for each in workers_page(workers):
-            found[f"{each.page}: {each.name}"] = [await timed(page, each) for _ in range(times)]
+            name = f"{each.page}: {each.name}"
+            taken = [await timed(page, each, clock) for _ in range(times)]
+            found[name], spent[name] = [list(part) for part in zip(*taken, strict=True)]
         costs = await costs_of(process)
         await browser.close()
-    return {"interactions": found, "costs": costs}
+    return {"interactions": found, "browser_cpu_ms": spent, "costs": costs}
 
 
 async def load(page: Page, address: str, there: str) -> float:
@@ -180,12 +194,20 @@ async def load(page: Page, address: str, there: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-async def timed(page: Page, interaction: Interaction) -> float:
-    """Milliseconds until its effect is drawn; then it is taken back."""
+async def timed(page: Page, interaction: Interaction, clock: CDPSession) -> tuple[float, float]:
+    """Milliseconds until its effect is drawn, and of CPU in the page's thread; then it is taken back."""
+    before = await busy_ms(clock)
     took: float = await page.evaluate(TIMED, [interaction.act, interaction.done])
+    spent = await busy_ms(clock) - before
     if interaction.after:
         await page.evaluate(TIMED, [interaction.after, interaction.taken_back])
-    return took
+    return took, spent
+
+
+async def busy_ms(clock: CDPSession) -> float:
+    """CPU that the page's thread has used, in milliseconds."""
+    told = await clock.send("Performance.getMetrics")
+    return next(float(each["value"]) for each in told["metrics"] if each["name"] == "TaskDuration") * 1000
 
 
 async def costs_of(gateway: subprocess.Popen[Any], seconds: float = 10.0) -> dict[str, dict[str, float]]:
