@@ -187,6 +187,17 @@ async def test_a_body_that_is_wrong_is_refused_and_names_the_field(editing, path
     assert status == 400 and said["error"]["param"] == param
 
 
+async def test_openapi_says_what_is_asked_and_answered(editing):
+    running, _, _ = editing
+    _, told = await running.get("/openapi.json")
+    for path, method in ((PATH, "put"), ("/config/semantic/try", "post"), ("/rehearse", "post")):
+        said = told["paths"][path][method]
+        assert said["requestBody"]["content"]["application/json"]["schema"]["type"] == "object"
+        answer = said["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+        assert answer.rpartition("/")[2] in told["components"]["schemas"]
+    assert told["paths"][PATH]["put"]["parameters"][0]["name"] == "if-match"
+
+
 async def test_deep_and_odd_texts_are_mistakes_and_no_defects(editing):
     running, _, _ = editing
     for text in (

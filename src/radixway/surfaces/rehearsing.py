@@ -52,6 +52,15 @@ class Rehearsed(BaseModel):
     refusal: Refusal | None
 
 
+_ASKED: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A body of /v1/chat/completions.",
+        "content": {"application/json": {"schema": {"type": "object", "required": ["messages"]}}},
+    }
+}
+
+
 class Road(Protocol):
     """What stands between a request that knows its model and its worker."""
 
@@ -85,7 +94,7 @@ def rehearsal_routes(
 
     rehearsal = Pipeline(list(middlewares), look)
 
-    @router.post("/rehearse", response_model=Rehearsed)
+    @router.post("/rehearse", response_model=Rehearsed, openapi_extra=_ASKED)
     async def rehearse(http: HttpRequest) -> Rehearsed:
         """Every step of the road for a body of `/v1/chat/completions`, as a real one's journal has them.
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import yaml
@@ -59,6 +59,25 @@ _trial = msgspec.json.Decoder(_Trial)
 _back = msgspec.json.Decoder(_Back)
 T = TypeVar("T", bound=msgspec.Struct)
 
+_SEEN: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "if-match",
+            "in": "header",
+            "required": True,
+            "schema": {"type": "string"},
+            "description": "the version that was seen",
+        }
+    ]
+}
+
+
+def _asked(body: type[msgspec.Struct]) -> dict[str, Any]:
+    """A JSON body, for OpenAPI."""
+    _, shapes = msgspec.json.schema_components([body], ref_template="#/components/schemas/{name}")
+    content = {"application/json": {"schema": shapes[body.__name__]}}
+    return {"requestBody": {"required": True, "content": content}}
+
 
 def rules_routes(
     room: SemanticRoom | None,
@@ -97,7 +116,7 @@ def rules_routes(
         """A text that was in force, as YAML."""
         return Response(await desk.find(version), media_type="application/yaml")
 
-    @router.post("/config/semantic/check", response_model=shapes.Checked)
+    @router.post("/config/semantic/check", response_model=shapes.Checked, openapi_extra=_asked(_Rules))
     async def check(request: Request) -> shapes.Checked:
         """Every mistake in `text`, by its line, as `radixway config check` tells them; nothing changes."""
         asked = await _read(_rules, request)
@@ -107,7 +126,7 @@ def rules_routes(
             return shapes.Checked(ok=False, mistakes=shapes.mistakes_of(error))
         return shapes.Checked(ok=True, mistakes=[])
 
-    @router.post("/config/semantic/try", response_model=shapes.TrialShape)
+    @router.post("/config/semantic/try", response_model=shapes.TrialShape, openapi_extra=_asked(_Trial))
     async def try_out(request: Request) -> shapes.TrialShape:
         """What the rules in `text` would make of the `latest` requests, and of `texts`; nothing changes.
 
@@ -119,7 +138,7 @@ def rules_routes(
         trial = await room.tryout.run(room.snapshots.current, new, latest, asked.texts)
         return shapes.trial_of(trial, _MOST_TOLD)
 
-    @router.put("/config/semantic/rules", response_model=shapes.Applied)
+    @router.put("/config/semantic/rules", response_model=shapes.Applied, openapi_extra=_asked(_Rules) | _SEEN)
     async def apply(request: Request) -> shapes.Applied:
         """Put `text` into the file, and into force. `If-Match` says which version was seen.
 
@@ -129,7 +148,9 @@ def rules_routes(
         asked = await _read(_rules, request)
         return await put(asked.text, seen, "rules_applied")
 
-    @router.post("/config/semantic/rollback", response_model=shapes.Applied)
+    @router.post(
+        "/config/semantic/rollback", response_model=shapes.Applied, openapi_extra=_asked(_Back) | _SEEN
+    )
     async def roll_back(request: Request) -> shapes.Applied:
         """Put the text of a past `version` into the file again; `If-Match` as above."""
         seen = _seen(request)

@@ -210,4 +210,4 @@ def _said(answer: Mapping[str, Any]) -> str:
     return ""
 
 
-PAGE = Page(name="playground", path="/playground", icon="science", key="p", build=build)
+PAGE = Page(name="playground", path="/playground", icon="psychology", key="p", build=build)
