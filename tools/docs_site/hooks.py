@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,26 @@ logging.getLogger("mkdocs.plugins").addFilter(lambda record: "zensical" not in r
 _ROOT = Path(__file__).resolve().parents[2]
 _sources: dict[str, Path] = {}
 """By page: the file of the repository that its Markdown came from."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Decisions, and pages that the navigation does not name, stand in it too: none is lost."""
+    docs = _ROOT / "docs"
+    pages = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    nav: list[Any] = list(config.nav or [])
+    named = set(_named(nav))
+    decisions = [page for page in pages if page.startswith("decisions/")]
+    others = [page for page in pages if page not in named and page not in decisions]
+    config.nav = [*nav, {"Decisions": decisions}, *([{"More": others}] if others else [])]
+    return config
+
+
+def _named(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for part in nav.values() if isinstance(nav, dict) else nav:
+            yield from _named(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
