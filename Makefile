@@ -21,7 +21,10 @@ test test-all: export OMP_NUM_THREADS := 1
 # Tests start many processes, which would compile all of Radixway each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up demo test test-all lint format docs bench figures clean
+# What tests want of the system, by Debian's names: a browser for the console, and what the dashboards are asked of.
+TOOLS := chromium prometheus
+
+.PHONY: up demo test test-all tools lint format docs bench figures clean
 
 up: $(VENV)/.product
 	@exec $(BIN)/radixway up $(ARGS)
@@ -29,11 +32,20 @@ up: $(VENV)/.product
 demo: $(VENV)/.product
 	@exec $(BIN)/python tools/demo.py $(ARGS)
 
-test: $(VENV)/.test
+test: $(VENV)/.test tools
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
 
-test-all: $(VENV)/.test
+test-all: $(VENV)/.test tools
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile thorough $(ARGS)
+
+# RUNLEVEL: a package's service is not begun, as one that is there for tests alone has none to serve.
+tools:
+	@for tool in $(TOOLS); do \
+		command -v $$tool >/dev/null && continue; \
+		echo "installing $$tool"; \
+		{ apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$tool; } >/dev/null \
+			|| echo "!!! $$tool IS NOT THERE and could not be installed (apt-get as root): what needs it IS NOT TESTED"; \
+	done
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
