@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from chatting import Chatter, login
-from hand_driven_worker import hand_driven_worker
+from hand_driven_worker import CHAT, hand_driven_worker
 from radixway.chat.metrics import OTHER, AnswerMetrics
 from radixway.telemetry import Metrics
 from running_gateway import RunningGateway, running_gateway
@@ -62,6 +62,15 @@ def of(samples: dict[Sample, float], name: str, **labels: str) -> float | None:
     return samples.get((name, frozenset({"model": "our-model", **labels}.items())))
 
 
+def jobs(samples: dict[Sample, float]) -> dict[str, float]:
+    """By state."""
+    return {
+        dict(labels)["state"]: value
+        for (name, labels), value in samples.items()
+        if name == "radixway_chat_jobs"
+    }
+
+
 async def ask(user: Chatter, **more: Any) -> str:
     """The path of an answer that was asked for."""
     chat = await user.chat()
@@ -78,11 +87,14 @@ async def test_what_became_of_answers_is_counted_by_model_and_logged_without_a_w
     waiting = await ask(eve)
     samples = await scraped(gateway)
     assert of(samples, "inference_queue_depth") == 1
+    assert jobs(samples) == {"ready": 1, "leased": 0, "blocked": 0, "dead": 0}
+    assert samples["radixway_chat_oldest_job_seconds", frozenset({("state", "ready")})] > 0
     assert of(samples, "inference_active_workers") is None
     async with hand_driven_worker(gateway) as worker:
         request = await worker.work()
         samples = await scraped(gateway)
         assert of(samples, "inference_queue_depth") == 0
+        assert jobs(samples) == {"ready": 0, "leased": 1, "blocked": 0, "dead": 0}
         assert of(samples, "inference_active_workers") == 1
         await worker.say(request, "Well, ", SECRET)
         await worker.finish(request, f"Well, {SECRET}")
@@ -113,6 +125,24 @@ async def _ended(user: Chatter, answer: str) -> None:
     async with asyncio.timeout(10):
         while (await user.call("GET", answer))[1]["state"] in ("pending", "in_progress"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_gpus_of_workers_are_told_as_they_tell_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(chat=CHAT | {"workers": {"ping_s": 0.05}}) as gateway:
+        async with hand_driven_worker(gateway) as worker:
+            ping = await worker.socket.receive_json()
+            gpus = [{"gpu_usage": 25.0, "mem_usage": 10.0}, {"gpu_usage": 75.0, "mem_usage": 10.0}]
+            metrics = {"created_at": "2026-01-01T00:00:00", "cpu_usage": 1.5, "gpus": gpus}
+            await worker.send({"request_id": ping["id"], "response_type": "pong", "metrics": metrics})
+            await worker.socket.receive_json()  # the next one is sent when this was heard
+            async with hand_driven_worker(gateway) as second:  # whoever comes has all of them noted
+                await second.socket.receive_json()
+                samples = await scraped(gateway)
+    (busy,) = (value for (name, _), value in samples.items() if name == "radixway_chat_gpu_utilisation_ratio")
+    assert busy == 0.5
 
 
 def test_names_that_workers_make_up_do_not_grow_without_bound() -> None:

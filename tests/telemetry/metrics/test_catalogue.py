@@ -100,8 +100,12 @@ async def test_a_gateway_and_an_engine_publish_what_is_written_down_and_nothing_
                     await response.read()
                     assert response.status == 200
             await gateway.chat(model="nobody's")
-            status, _, _ = await gateway.post("/generate", {"text": "A tree", "sampling_params": {}})
-            assert status == 200
+            text = "A tree of roots and leaves"
+            for _ in range(2):
+                asked = {"text": text, "sampling_params": {"max_new_tokens": 3}}
+                status, reply, _ = await gateway.post("/generate", asked)
+                assert status == 200
+                text += reply["text"] + " And then?"
             async with gateway.client.get(gateway.url + "/metrics/prometheus") as response:
                 text = await response.text()
             headers = {"accept": "application/openmetrics-text; version=1.0.0"}
@@ -117,7 +121,10 @@ async def test_a_gateway_and_an_engine_publish_what_is_written_down_and_nothing_
     assert 0 <= scrape.total("radixway_worker_kv_usage_ratio", worker=name) <= 1
     assert scrape.total("radixway_tokens_total", kind="completion", worker=name) >= 8
     assert scrape.total("radixway_prefix_prompt_tokens_total", by="reported") > 0
-    assert scrape.total("radixway_trajectory_lookups_total", result="miss") == 1
+    assert scrape.by("result", "radixway_trajectory_lookups_total") == {"hit": 1, "miss": 1}
+    reused = scrape.total("radixway_trajectory_reused_tokens_total")
+    assert 0 < reused < scrape.total("radixway_trajectory_prompt_tokens_total")
+    assert scrape.total("radixway_trajectory_tokens") > reused
 
 
 def test_names_keep_prometheus_conventions() -> None:

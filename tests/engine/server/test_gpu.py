@@ -1,0 +1,23 @@
+"""Which of a machine's GPUs is the engine's."""
+
+from __future__ import annotations
+
+from radixway.engine.server.gpu import EngineGpu, busy_of
+from radixway.telemetry.gpus import read
+
+THREE = (
+    "550.90.07, NVIDIA H200, 143771, 14377, 50, GPU-5f1c0000-0000-0000-0000-000000000001\n"
+    "550.90.07, NVIDIA H200, 143771, 14377, 75, GPU-5f1c0000-0000-0000-0000-000000000002\n"
+    "550.90.07, NVIDIA H200 MIG 1g.18gb, 18176, [N/A], [N/A], GPU-5f1c0000-0000-0000-0000-000000000003\n"
+)
+
+
+def test_it_is_found_by_the_drivers_name_for_it_whatever_its_number_is_in_the_process() -> None:
+    gpus = read(THREE)
+    assert busy_of(gpus, "5f1c0000-0000-0000-0000-000000000002") == {"1": 0.75}
+    assert busy_of(gpus, "5f1c0000-0000-0000-0000-000000000003") == {}, "a slice does not tell"
+    assert busy_of(gpus, "of another machine") == busy_of([], "5f1c") == {}
+
+
+async def test_an_engine_on_a_cpu_asks_nobody() -> None:
+    assert await EngineGpu("cpu").utilisation() == {}
