@@ -48,7 +48,7 @@ class Seeing:
             return await asyncio.to_thread(recent_trace, journals.before(None, _MOST_RECENT))
 
         self.routes: list[APIRouter] = [
-            request_routes(journals, prices.of, gate),
+            request_routes(journals, prices.of, gate, config.console.trace_url),
             prefix_routes(sources, gate.access),
             simulation_routes(config.simulations, self.jobs, recent, gate.access),
         ]

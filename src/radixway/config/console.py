@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from radixway.config.base import Section
 from radixway.config.sections import Host
+
+
+def _check_trace_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")) or "{trace_id}" not in text:
+        raise ValueError("an http(s) address with {trace_id} in it")
+    return text
+
+
+TraceUrl = Annotated[str, AfterValidator(_check_trace_url)]
 
 
 class ConsoleSection(Section):
@@ -24,3 +35,5 @@ class ConsoleSection(Section):
     """Wrong keys that are looked at in a minute: from one address; ten times as many from all."""
     show_prompts: bool = False
     """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""
+    trace_url: TraceUrl | None = None
+    """Where a trace is looked at, with `{trace_id}` in it: `https://jaeger.example.com/trace/{trace_id}`."""

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from radixway.config import ConfigError, load_config
 from radixway.surfaces.requests.routes import Explanation, Requests
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -126,3 +127,27 @@ async def test_with_an_admin_key_nobody_else_sees_any():
     async with running_gateway(gateway={"admin_key": "root"}) as gateway:
         assert (await gateway.get("/requests"))[0] == 401
         assert (await gateway.get("/requests", headers={"authorization": "Bearer root"}))[0] == 200
+
+
+async def test_a_traced_request_is_found_by_its_trace_and_leads_there():
+    sections = {
+        "console": {"trace_url": "https://traces.example/{trace_id}?view=1"},
+        "telemetry": {"tracing": {"enabled": True, "endpoint": "http://127.0.0.1:9", "sample_ratio": 1}},
+    }
+    async with (
+        scripted_worker(behaviour=counting) as worker,
+        running_gateway(worker.url, **sections) as gateway,
+    ):
+        await gateway.chat()
+        await gateway.chat()
+        trace_id = (await gateway.get("/requests"))[1]["requests"][0]["trace_id"]
+        (found,) = (await gateway.get(f"/requests?q={trace_id}"))[1]["requests"]
+        told = (await gateway.get(f"/explain/{found['id']}"))[1]
+    assert told["trace_url"] == f"https://traces.example/{trace_id}?view=1"
+    assert {"dispatch", "select"} <= {each["name"] for each in told["stretches"]}
+
+
+def test_where_traces_are_looked_at_is_an_address():
+    for wrong in ("javascript:alert({trace_id})", "https://traces.example/"):
+        with pytest.raises(ConfigError, match="trace_url"):
+            load_config(overrides={"console": {"trace_url": wrong}})

@@ -68,6 +68,7 @@ TEXTS = {
     "requests.policy": Said("Policy", "策略"),
     "requests.decision": Said("Decision", "决策"),
     "requests.error": Said("Error", "错误"),
+    "requests.see_trace": Said("See its trace", "查看追踪"),
     "requests.trace": Said("Trace", "追踪"),
     "requests.expected": Said("Expected in the cache", "预期缓存"),
     "requests.tokens": Said("Prompt tokens", "提示词元"),

@@ -59,6 +59,8 @@ class Explanation(BaseModel):
     """The same in one line, as `/requests` has it."""
     stretches: list[Stretch]
     """In the order of their beginnings; empty unless the request is traced."""
+    trace_url: str | None
+    """Where its trace is looked at, if there is one and `console.trace_url` says where."""
 
 
 class RequestNotKnown(GatewayError):
@@ -119,8 +121,13 @@ _PARAMETERS: list[dict[str, Any]] = [
 ]
 
 
-def request_routes(book: JournalBook, price_of: PriceOf, gate: Gate) -> APIRouter:
-    """`gate`: administrators see all requests, tenants their own; lists are for nobody else."""
+def request_routes(
+    book: JournalBook, price_of: PriceOf, gate: Gate, trace_url: str | None = None
+) -> APIRouter:
+    """`gate`: administrators see all requests, tenants their own; lists are for nobody else.
+
+    `trace_url`: where traces are looked at, with `{trace_id}` in it.
+    """
     router = APIRouter(tags=["gateway"])
     search = Search(book, price_of)
 
@@ -156,6 +163,7 @@ def request_routes(book: JournalBook, price_of: PriceOf, gate: Gate) -> APIRoute
         told = journal.explain() | {
             "row": row_of(journal, price_of).__dict__,
             "stretches": _stretches(journal),
+            "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
         }
         return Response(msgspec.json.encode(told), media_type="application/json")
 

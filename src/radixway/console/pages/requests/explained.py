@@ -37,6 +37,8 @@ async def build(visit: Visit) -> None:
     _draw_title(visit, request_id, row["status"])
     _draw_figures(visit, row)
     _draw_facts(visit, row)
+    if told["trace_url"] is not None:
+        _draw_trace_link(visit, told["trace_url"])
     with ui.element("section").classes("rw-card"):
         _heading(say("requests.way"), say("requests.way_hint"))
         draw_steps(say, told["steps"], row["total_ms"])
@@ -110,6 +112,14 @@ def _draw_facts(visit: Visit, row: Mapping[str, Any]) -> None:
             with ui.element("dd").classes("rw-flags"):
                 for flag in row["flags"]:
                     ui.label(say(f"requests.flag.{flag}")).classes("rw-chip plain")
+
+
+def _draw_trace_link(visit: Visit, address: str) -> None:
+    """To whoever keeps traces; the address is the operator's, with the trace's id in it."""
+    with ui.element("a").props('target="_blank" rel="noopener noreferrer"').classes("rw-return") as link:
+        ui.label(visit.say("requests.see_trace"))
+        ui.icon("open_in_new").props("aria-hidden=true")
+    link._props["href"] = address
 
 
 def _value(visit: Visit, name: str, value: str) -> None:

@@ -125,7 +125,7 @@ class _Choosing:
                 placeholder=say("requests.search"), value=filters.get("q"), on_change=self._putting("q")
             )
             search.props(
-                f'outlined dense clearable debounce=300 data-search aria-label="{say("requests.search")}"'
+                f'outlined dense clearable debounce=100 data-search aria-label="{say("requests.search")}"'
             ).classes("rw-fill")
             self._select("status", {name: say(f"requests.status.{name}") for name in STATUSES})
             flags = {flag: say(f"requests.flag.{flag}") for flag in FLAGS}
