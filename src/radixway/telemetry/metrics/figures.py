@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
 from time import time
-from typing import cast
 
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar
+from prometheus_client.samples import Exemplar, Sample
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
@@ -51,16 +49,6 @@ class Buckets:
         if trace_id is not None:
             self.exemplars[at] = Exemplar({"trace_id": trace_id}, value, time())
 
-    def told(self) -> list[tuple[str, float, Exemplar]]:
-        """As Prometheus has them: each with all that are smaller."""
-        told: list[tuple[str, float, Exemplar]] = []
-        whole = 0
-        for at, (bound, count) in enumerate(zip((*self.bounds, inf), self.counts, strict=True)):
-            whole += count
-            exemplar = cast(Exemplar, self.exemplars.get(at))  # None will do, whatever its type says
-            told.append(("+Inf" if bound == inf else repr(bound), whole, exemplar))
-        return told
-
 
 class Tally(Collector):
     """Counts by labels."""
@@ -95,6 +83,7 @@ class Distribution(Collector):
 
     def __init__(self, name: str, text: str, labels: Labels = (), bounds: Sequence[float] = SECONDS) -> None:
         self._name, self._text, self._labels, self._bounds = name, text, labels, bounds
+        self._written = [*map(repr, bounds), "+Inf"]
         self._children: dict[Labels, Buckets] = {}
 
     def of(self, *labels: str) -> Buckets:
@@ -111,8 +100,16 @@ class Distribution(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `Collector`. Where values may be negative there is no sum: it could fall."""
-        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
-        for labels, buckets in self._children.items():
-            total = buckets.total if self._bounds[0] >= 0 else None
-            family.add_metric(labels, buckets.told(), total)
+        family = Metric(self._name, self._text, "histogram")
+        bucket, samples = f"{self._name}_bucket", family.samples
+        for values, buckets in self._children.items():
+            labels = dict(zip(self._labels, values, strict=True))
+            whole = 0
+            for at, count in enumerate(buckets.counts):
+                whole += count
+                le = labels | {"le": self._written[at]}
+                samples.append(Sample(bucket, le, whole, None, buckets.exemplars.get(at)))
+            if self._bounds[0] >= 0:
+                samples.append(Sample(f"{self._name}_count", labels, whole))
+                samples.append(Sample(f"{self._name}_sum", labels, buckets.total))
         yield family
