@@ -11,12 +11,22 @@ from kustomize import DEPLOY
 from prometheus_process import promtool
 
 RULES = DEPLOY / "observability" / "prometheus" / "rules.yaml"
+FLEET = DEPLOY / "kubernetes" / "monitoring" / "fleet.yaml"
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
 ALERTS = {rule["alert"]: rule for group in GROUPS for rule in group["rules"] if "alert" in rule}
 LENGTH = 76
 """Minutes of every series; whether alerts fire is asked at the end. The slowest wants an hour."""
 EVERY = "4m"
 """So often rules are evaluated: what is asked for is time enough, not each minute of it."""
+
+
+SECTIONS = {
+    heading.lower().replace(" ", "-")
+    for heading in re.findall(
+        r"^### (Radixway .*)$", (DEPLOY.parent / "docs" / "troubleshooting.md").read_text(), re.MULTILINE
+    )
+}
+"""Of the page that alerts lead to."""
 
 
 def grows(series, each_minute):
@@ -229,6 +239,12 @@ def test_promtool_takes_the_rules():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_alerts_of_the_cluster_lead_somewhere_too():
+    (group,) = yaml.safe_load(FLEET.read_text())["spec"]["groups"]
+    for rule in group["rules"]:
+        assert rule["annotations"]["runbook_url"].partition("#")[2] in SECTIONS
+
+
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_says_what_is_wrong_where_to_look_and_how_bad_it_is(name):
     rule = ALERTS[name]
@@ -236,6 +252,7 @@ def test_an_alert_says_what_is_wrong_where_to_look_and_how_bad_it_is(name):
     assert all(rule["annotations"][each].endswith(".") for each in ("summary", "description"))
     anchor = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
     assert rule["annotations"]["runbook_url"] == f"docs/troubleshooting.md#{anchor}"
+    assert anchor in SECTIONS
 
 
 def test_the_files_are_what_the_script_writes():

@@ -66,6 +66,8 @@ async def test_the_page_shows_figures_workers_and_requests_in_a_small_terminal()
                 for worker in (a, b):
                     assert worker.url.removeprefix("http://") in shown
                 assert "20/12/2" in shown
+                assert "/ 60%" in shown  # of prompts' tokens, the workers had cached
+                assert app.view.figures.first_token_p50_s is not None
                 assert "404" in shown and "model_n" in shown
                 assert "q Quit" in shown and "d Drain" in shown
                 assert len(shown.splitlines()) == 24
