@@ -48,6 +48,14 @@ def test_references_tell_what_the_code_has(site: Path) -> None:
     assert all(name in commands for name in ("radixway serve", "radixway config check", "--worker"))
 
 
+def test_every_document_has_its_page_and_its_language(site: Path) -> None:
+    documents = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
+    nav = (site / "index.html").read_text(encoding="utf-8")
+    assert all((site / path).with_suffix(".html").is_file() for path in documents)
+    assert 'href="decisions/' in nav and 'lang="en"' in nav
+    assert '<html lang="zh-CN"' in (site / "zh" / "quick-start.html").read_text(encoding="utf-8")
+
+
 def test_search_needs_no_server(site: Path) -> None:
     assert (site / "search/search_index.js").is_file()
     index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))

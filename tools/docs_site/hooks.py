@@ -86,8 +86,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     return _FIGURE.sub(figure, html)
 
 
-def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Any) -> dict[str, Any]:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Chinese pages say that they are Chinese, to browsers and screen readers."""
     if page.file.src_uri.startswith("zh/") or page.file.src_uri.endswith("README.zh-CN.md"):
-        page.meta["lang"] = "zh-CN"
-    return context
+        return output.replace('<html lang="en"', '<html lang="zh-CN"', 1)
+    return output
