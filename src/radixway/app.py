@@ -90,6 +90,7 @@ from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.rim import Rim
+from radixway.surfaces.telling import ToldRoad
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
 from radixway.telemetry.tracing import build_tracing
@@ -264,7 +265,7 @@ class Gateway:
             self.chats = Chats(
                 config.chat,
                 self.registry,
-                pipeline,
+                ToldRoad(pipeline, self.tracing, "chats"),
                 erasure,
                 screening,
                 self._answer_metrics,

@@ -7,7 +7,10 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk")
 
+from chat_user import login
+from chatting import Chatter
 from guarded import guarded
+from hand_driven_worker import CHAT
 from otlp_collector import grpc_collector, http_collector
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -298,3 +301,19 @@ async def test_within_a_program_the_trace_is_the_programs_own():
             spans = await collector.until(has_root)
     mine = span.get_span_context()
     assert root_of(spans).trace == f"{mine.trace_id:032x}" and root_of(spans).parent == f"{mine.span_id:016x}"
+
+
+async def test_answers_of_chats_are_traces_of_their_own():
+    async with http_collector() as collector, scripted_worker(three_events) as worker:
+        chats = CHAT | {"models": [], "limits": {"at_once": 100}}
+        async with running_gateway(worker.url, chat=chats, **tracing(collector)) as gateway:
+            eve = await login(gateway, "eve")
+            user = Chatter(eve.gateway, eve.headers["Authorization"].removeprefix("Bearer "))
+            turn = await user.ask(await user.chat(), SECRET)
+            assert turn["answer"]["content"] == "onetwothree"
+            spans = await collector.until(lambda spans: any(s.name == "chats" for s in spans))
+    root = next(span for span in spans if span.name == "chats")
+    upstream = next(span for span in spans if span.name == "upstream" and span.trace == root.trace)
+    assert root.parent == "" and root.fields["http.response.status_code"] == 200 and root.holds(upstream)
+    assert f"00-{root.trace}-{upstream.id}-01" in [each.headers["traceparent"] for each in worker.requests]
+    assert not any(SECRET.encode() in body for body in collector.bodies)

@@ -129,13 +129,7 @@ def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
 
 @pytest.fixture
 def stderr(capsys):
-    names = ("radixway", "uvicorn.error", "asyncio", "radixway.requests")
-    loggers = [logging.getLogger(name) for name in names]
-    before = [(each.handlers, each.propagate, each.level) for each in loggers]
-    yield lambda: capsys.readouterr().err
-    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
-        logger.handlers, logger.propagate = handlers, propagate
-        logger.setLevel(level)
+    return lambda: capsys.readouterr().err
 
 
 def test_off_a_terminal_lines_are_json_with_their_fields(stderr) -> None:

@@ -61,5 +61,5 @@ class TracingSection(Section):
     """Whether requests' texts go into their spans. Whoever reads the traces then reads them."""
     queue_size: int = Field(default=2048, ge=1)
     """Traced requests that wait for their export; those that come then are dropped, and counted."""
-    interval_s: float = Field(default=1.0, gt=0)
+    interval_s: float = Field(default=5.0, gt=0)
     """How often what waits is exported."""

@@ -182,7 +182,15 @@ class Exchange:
         if self._tracing is not None and request.journal.is_traced:
             with_prompt = self._tracing.records_prompts
             self._tracing.end(
-                spans_to_make(request, scope, sent.status, sent.first_byte_s, code, with_prompt=with_prompt)
+                spans_to_make(
+                    request,
+                    scope["method"],
+                    scope["path"],
+                    sent.status,
+                    sent.first_byte_s,
+                    code,
+                    with_prompt=with_prompt,
+                )
             )
         log_request(request, sent.status, sent.first_byte_s, code)
         self._count(request, sent, failure)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
-from radixway.pipeline import Request, Used
+from radixway.pipeline import Chunks, Next, Reply, Request, Used
 from radixway.telemetry import log_fields
-from radixway.telemetry.tracing import Ended, Span, spans_of_request
-from radixway.web import Scope
+from radixway.telemetry.tracing import Ended, Span, Tracing, spans_of_request
+from radixway.web import HttpError
 
 log = logging.getLogger("radixway.requests")
 
@@ -45,20 +45,24 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
 
 def spans_to_make(
     request: Request,
-    scope: Scope,
+    method: str | None,
+    path: str,
     status: int,
     first_byte_s: float | None,
     error: str | None,
     *,
     with_prompt: bool,
 ) -> Callable[[], list[Span]]:
-    """Makes a traced request's spans when somebody wants them: not here, where the next request waits."""
+    """Makes a traced request's spans when somebody wants them: not here, where the next request waits.
+
+    `method`: None where nobody asked over HTTP; `path` then says what was done.
+    """
     journal, trace = request.journal, request.journal.trace
     assert trace is not None
     ended = Ended(
         surface=request.surface,
-        method=scope["method"],
-        path=scope["path"],
+        method=method,
+        path=path,
         tenant=request.tenant,
         model=request.model,
         answering=request.answering,
@@ -70,3 +74,69 @@ def spans_to_make(
         prompt=request.raw if with_prompt else None,
     )
     return partial(spans_of_request, journal, trace, ended)
+
+
+class ToldRoad:
+    """A pipeline for requests of ours, which no `Exchange` tells of: answers of chats, and their titles.
+
+    It ends with what the request has opened, which whoever made it closes, whatever became of it.
+    """
+
+    def __init__(self, road: Next, tracing: Tracing | None, what: str) -> None:
+        """`what`: the name of its spans."""
+        self._road = road
+        self._tracing = tracing
+        self._what = what
+
+    async def __call__(self, request: Request) -> Reply:
+        """The road's reply. Raises what the road raises."""
+        if self._tracing is not None:
+            request.journal.trace = self._tracing.begin(None, believed=True)
+        end = _End(request, self._tracing, self._what)
+        try:
+            reply = await self._road(request)
+        except HttpError as error:
+            end.status, end.error = error.status, error.code
+            raise
+        finally:
+            request.opened.append(end)  # the last to be closed, so that all is known by then
+        end.status, end.first_byte_s = reply.status, request.journal.elapsed_s()
+        return reply
+
+
+class _End(Chunks):
+    """Tells of a request when it is closed."""
+
+    def __init__(self, request: Request, tracing: Tracing | None, what: str) -> None:
+        self.status = 499
+        self.error: str | None = None
+        self.first_byte_s: float | None = None
+        self._request: Request | None = request
+        self._tracing = tracing
+        self._what = what
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """See `Chunks`."""
+        request, self._request = self._request, None
+        if request is None:
+            return
+        log_request(request, self.status, self.first_byte_s, self.error)
+        if self._tracing is not None and request.journal.is_traced:
+            with_prompt = self._tracing.records_prompts
+            self._tracing.end(
+                spans_to_make(
+                    request,
+                    None,
+                    self._what,
+                    self.status,
+                    self.first_byte_s,
+                    self.error,
+                    with_prompt=with_prompt,
+                )
+            )

@@ -64,9 +64,10 @@ class Ended:
     """What is known of a request at its end."""
 
     surface: str
-    method: str
+    method: str | None
+    """None: no client asked over HTTP, but a job of ours."""
     path: str
-    """The client's, with its query."""
+    """The client's; or what kind of job it is."""
     tenant: str
     model: str | None
     """As asked for."""
@@ -96,8 +97,8 @@ def spans_of_request(journal: Journal, trace: Trace, ended: Ended) -> list[Span]
         parent_id=0 if caller is None else caller.span_id,
         parent_is_remote=caller is not None,
         state=b"" if caller is None else caller.state,
-        name=f"{ended.method} {route}",
-        kind="server",
+        name=route if ended.method is None else f"{ended.method} {route}",
+        kind="internal" if ended.method is None else "server",
         began_ns=epoch_ns,
         ended_ns=epoch_ns + int(ended.total_s * 1e9),
         fields=_fields_of(journal, ended, route, used),
@@ -126,8 +127,6 @@ def _drawn(stretch: Timed) -> tuple[str, Kind, dict[str, Value]]:
 
 def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, Any]) -> dict[str, Value]:
     fields: dict[str, Value] = {
-        "http.request.method": ended.method,
-        "http.route": route,
         "http.response.status_code": ended.status,
         "gen_ai.provider.name": "radixway",
         "gen_ai.operation.name": _OPERATIONS.get(ended.surface, "chat"),
@@ -135,6 +134,8 @@ def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, An
         "radixway.surface": ended.surface,
         "radixway.tenant": ended.tenant,
     }
+    if ended.method is not None:
+        fields |= {"http.request.method": ended.method, "http.route": route}
     if ended.model is not None and _MODEL.fullmatch(ended.model):
         fields["gen_ai.request.model"] = ended.model
     if ended.answering is not None:
