@@ -115,6 +115,32 @@ def workers_page(workers: int) -> list[Interaction]:
     ]
 
 
+def requests_page() -> list[Interaction]:
+    """What is done on *Requests*."""
+    rows = "document.querySelectorAll('.rw-requests tbody tr').length"
+    first = "document.querySelector('.rw-requests tbody a')?.title"
+    button = "[...document.querySelectorAll('.q-btn')].find(each => each.textContent.includes('{}'))"
+    remember = f"window.was = {first};"
+    return [
+        Interaction(
+            "requests",
+            "older requests",
+            f"{remember} {button.format('Older')}.click()",
+            f"{first} !== window.was",
+            f"{remember} {button.format('Newer')}.click()",
+            f"{first} !== window.was",
+        ),
+        Interaction(
+            "requests",
+            "search finds none of them",
+            TYPE.format(text="'nothing-is-called-so'"),
+            f"{rows} === 0",
+            TYPE.format(text="''"),
+            f"{rows} === 50",
+        ),
+    ]
+
+
 async def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -171,16 +197,21 @@ async def measure(url: str, process: subprocess.Popen[Any], workers: int, times:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = await browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(PATIENCE_S * 1000)
-        for name, there in (("live", "[data-tile]"), ("workers", ".rw-table .rw-name")):
-            loads = [await load(page, f"{url}/console/{name}", there) for _ in range(times_loaded + 1)]
-            found[f"{name}: load"] = loads[1:]  # the first one starts the console
-        await page.wait_for_function("() => window.did_handshake")
         clock = await page.context.new_cdp_session(page)
         await clock.send("Performance.enable", {"timeDomain": "threadTicks"})
-        for each in workers_page(workers):
-            name = f"{each.page}: {each.name}"
-            taken = [await timed(page, each, clock) for _ in range(times)]
-            found[name], spent[name] = [list(part) for part in zip(*taken, strict=True)]
+        pages: tuple[tuple[str, str, list[Interaction]], ...] = (
+            ("live", "[data-tile]", []),
+            ("requests", ".rw-requests tbody a", requests_page()),
+            ("workers", ".rw-table .rw-name", workers_page(workers)),
+        )
+        for of_page, there, interactions in pages:
+            loads = [await load(page, f"{url}/console/{of_page}", there) for _ in range(times_loaded + 1)]
+            found[f"{of_page}: load"] = loads[1:]  # the first one starts the console
+            await page.wait_for_function("() => window.did_handshake")
+            for each in interactions:
+                name = f"{each.page}: {each.name}"
+                taken = [await timed(page, each, clock) for _ in range(times)]
+                found[name], spent[name] = [list(part) for part in zip(*taken, strict=True)]
         costs = await costs_of(process)
         await browser.close()
     return {"interactions": found, "browser_cpu_ms": spent, "costs": costs}
