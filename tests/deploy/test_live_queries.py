@@ -22,7 +22,7 @@ from engine_process import engine_process
 from gateway_process import gateway_process
 from kustomize import DEPLOY
 from prometheus_process import prometheus_process
-from scripted_worker import Exchange, answer_ok, scripted_worker
+from scripted_worker import Exchange, scripted_worker
 
 HERE = DEPLOY / "observability"
 MODEL, SCRIPTED, BUSY = "radixway-guide", "scripted", "busy"
@@ -40,7 +40,7 @@ CONFIG: dict[str, Any] = {
     "scale": {"planner": {}},
     "telemetry": {"tracing": {"endpoint": "http://127.0.0.1:1", "sample_ratio": 1}},
     "guard": {
-        "pii": {"enabled": True, "action": "mask"},
+        "pii": {"enabled": True, "action": "mask", "types": ["EMAIL_ADDRESS"]},
         "jailbreak": {"enabled": True, "action": "block"},
         "answers": {"pii": {"action": "mask", "may_repeat": False}},
     },
@@ -67,7 +67,6 @@ CONFIG: dict[str, Any] = {
 WITHOUT_DATA = {
     "DCGM_FI_DEV_GPU_UTIL": "NVIDIA's exporter; there is no GPU",
     "inference_active_workers": "no worker fetches jobs",
-    "radixway_cache_refused_total": "no two questions here are so near that the verifier is asked",
     "radixway_guard_answer_errors_total": "the guard can read all answers",
     "radixway_guard_errors_total": "the guard can read all requests",
     "radixway_in_flight_elsewhere": "there is one gateway alone",
@@ -138,6 +137,8 @@ class Fleet:
             self.post("/v1/responses", {"model": MODEL, "input": new, "max_output_tokens": 8}),
         )
         await self.crowd()
+        for country in ("France", "Germany"):  # near questions, and the verifier tells them apart
+            await self.ask(f"What is the capital of {country}?", model=BUSY)
 
 
 async def scripted(exchange: Exchange) -> None:
@@ -197,7 +198,8 @@ async def test_every_query_and_rule_runs_and_has_data_where_there_can_be_any(tmp
 
     async def slowly(exchange: Exchange) -> None:
         await let_go.wait()
-        await answer_ok(exchange)
+        choice = {"index": 0, "message": {"role": "assistant", "content": "A town."}, "finish_reason": "stop"}
+        await exchange.reply(200, json.dumps({"object": "chat.completion", "choices": [choice]}).encode())
 
     async with (
         scripted_worker(scripted, models=[SCRIPTED]) as odd,
