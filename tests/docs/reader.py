@@ -82,9 +82,13 @@ class Reader:
             for block in page.blocks:
                 self.follow(block)
         finally:
-            if self._python is not None:
-                self._python.kill()
-                self._python.communicate()
+            self.close()
+
+    def close(self) -> None:
+        """Puts the Python away that the page's programs ran in."""
+        if self._python is not None:
+            self._python.kill()
+            self._python.communicate()
 
     def follow(self, block: Block) -> None:
         if "output" in block.notes:

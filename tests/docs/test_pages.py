@@ -13,7 +13,7 @@ def _runs(block: Block) -> bool:
     return block.language in EXECUTED and ("not run" not in block.notes or "serves" in block.notes)
 
 
-WITH_COMMANDS = [page for page in PAGES if page.name != "README.md" and any(map(_runs, page.blocks))]
+WITH_COMMANDS = [page for page in PAGES if any(map(_runs, page.blocks))]
 
 
 @pytest.fixture(scope="module")
