@@ -27,6 +27,7 @@ class Answer:
         self.request_id = f"playground-{uuid4().hex}"
         self._began = perf_counter()
         self._first_s: float | None = None
+        self._last_s = 0.0
         self._pieces: list[str] = []
         self._usage: Mapping[str, Any] = {}
         self._finish: str | None = None
@@ -65,6 +66,7 @@ class Answer:
                 self._first_s = perf_counter() - self._began
             if words:
                 self._pieces.append(words)
+                self._last_s = perf_counter() - self._began
         if perf_counter() - self._drawn_at >= _REDRAW_S:
             self._draw()
 
@@ -77,14 +79,12 @@ class Answer:
 
     def _facts(self) -> list[tuple[str, str]]:
         say = self._visit.say
-        took_s = perf_counter() - self._began
         rows = []
         if self._first_s is not None:
             rows.append((say("playground.ttft"), f"{self._first_s * 1e3:.0f} ms"))
         tokens = self._usage.get("completion_tokens")
-        if tokens and self._first_s is not None and took_s > self._first_s:
-            rows.append((say("playground.speed"), f"{max(tokens - 1, 1) / (took_s - self._first_s):.1f}"))
         if tokens is not None:
+            rows.append((say("playground.speed"), self._speed(tokens)))
             prompt = self._usage.get("prompt_tokens")
             rows.append((say("playground.tokens"), f"{prompt} + {tokens}"))
             details = self._usage.get("prompt_tokens_details") or {}
@@ -92,6 +92,12 @@ class Answer:
         if self._finish is not None:
             rows.append((say("playground.finish"), self._finish))
         return rows
+
+    def _speed(self, tokens: int) -> str:
+        """What came all at once says nothing of it."""
+        if self._first_s is None or self._last_s - self._first_s < _REDRAW_S:
+            return "–"
+        return f"{(tokens - 1) / (self._last_s - self._first_s):.1f}"
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ def draw_decision(visit: Visit, steps: Mapping[str, Step], model: str | None, te
     intent = (text or {}).get("intent") or {}
     with card(say("playground.decision")):
         with ui.element("div").classes("rw-row"):
-            category = said.get("category") or intent.get("category")
+            category = (said if "semantic" in steps else intent).get("category")
             chip(say("playground.category", category=category or "–"), "good" if category else "")
             if said.get("blocked"):
                 chip(say("playground.blocked"), "bad")
@@ -36,7 +36,7 @@ def draw_decision(visit: Visit, steps: Mapping[str, Step], model: str | None, te
         if said.get("rule"):
             rows.append((say("playground.rule"), said["rule"]))
         confidence = said.get("confidence", intent.get("confidence"))
-        if confidence is not None:
+        if category is not None and confidence is not None:
             rows.append((say("playground.confidence"), f"{confidence:.2f}"))
         facts(rows)
         signals = said.get("signals") or intent.get("matched_signals") or []
