@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -11,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_what_is_shared_is_drawn_and_stands_in_a_table(live, open_page, pictures):
-    for number, question in enumerate(("one", "two", "three", "four")):
+    for number, question in enumerate(("one", "two", "three", "four", "five")):
         messages = [
             {"role": "system", "content": "A museum of prefixes, open every day. " * 20},
             {"role": "user", "content": f"Tell me of machine {question}."},
@@ -20,8 +22,9 @@ async def test_what_is_shared_is_drawn_and_stands_in_a_table(live, open_page, pi
     page = await open_page("/prefixes")
     await expect(page.get_by_role("img", name="A drawing of shared prefixes")).to_be_visible()
     await expect(page.locator(".rw-burst canvas")).to_be_visible()
-    shared = page.locator("tbody tr").filter(has_text="default (4)")
-    await expect(shared.first).to_contain_text("tokens")
+    # The first ones may be known by their text, while the tokenizer is read: they share with each other.
+    shared = page.locator("tbody tr").filter(has_text=re.compile(r"tokens.*default \([3-5]\)", re.DOTALL))
+    await expect(shared.first).to_be_visible()
     await expect(page.locator(".rw-heat-step").last).to_contain_text("≥")
     await pictures(page, "prefixes")
     await page.get_by_role("button", name="tree", exact=True).click()

@@ -29,6 +29,10 @@ async def build(visit: Visit) -> None:
         name: given if (given := visit.request.query_params.get(name)) in values else values[0]
         for name, values in _CHOICES.items()
     }
+    if "source" not in visit.request.query_params:
+        some = await visit.gateway.get("/prefixes", most=1)
+        if not some["prefixes"]:  # where there is one worker, it alone knows
+            chosen["source"] = "caches"
     told: dict[str, Any] = {}
     with ui.element("div").classes("rw-page-title"):
         with ui.element("h1"):
