@@ -69,7 +69,7 @@ async def test_what_is_refused_is_raised_with_its_status_and_field():
 async def test_a_gateway_whose_workers_are_away_says_when_to_try_again():
     async with scripted_worker(answering) as worker:
         pass
-    async with at(worker) as radixway:
+    async with at(worker, workers_within_s=0.1) as radixway:
         with pytest.raises(RadixwayError) as nobody:
             await radixway.chat("hello")
     assert (nobody.value.status, nobody.value.code, nobody.value.retry_after_s) == (503, "no_workers", 1)
