@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, Any, NoReturn
@@ -131,7 +132,9 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     from radixway.web import CannotListen
 
     try:
-        sys.exit(uvloop.run(serving))
+        told = uvloop.run(serving)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C again: it is on its way out
+        sys.exit(told)
     except (ConfigError, CannotListen, EngineKilled) as error:
         fail(str(error))
 

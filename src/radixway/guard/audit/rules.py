@@ -33,6 +33,7 @@ class RuleBlocks:
 def _rule_of(request: Request) -> str | None:
     """The rule's name, from the journal, where the decision stands."""
     for step, _, said in reversed(request.journal.entries):
-        if step == "semantic" and isinstance(said, dict):
-            return said.get("rule")
+        if step == "semantic":
+            rule: str | None = (said if isinstance(said, dict) else said.explain()).get("rule")
+            return rule
     return None

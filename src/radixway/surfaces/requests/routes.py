@@ -56,7 +56,7 @@ class Explanation(BaseModel):
     steps: list[dict[str, Any]]
     """Each with `step`, `at_ms` from the request's arrival, and what it found or decided."""
     row: Row
-    """The same in one line, as `/requests` has it."""
+    """The same in one line, as `/requests` has it, but for who asked."""
     stretches: list[Stretch]
     """In the order of their beginnings; empty unless the request is traced."""
     trace_url: str | None
@@ -161,7 +161,7 @@ def request_routes(
         if journal is None or tenant not in (None, journal.tenant):
             raise RequestNotKnown(f"no journal of {request_id!r}, or not any more")
         told = journal.explain() | {
-            "row": row_of(journal, price_of).__dict__,
+            "row": row_of(journal, price_of).__dict__ | {"user": None},  # who asked is the admin's to know
             "stretches": _stretches(journal),
             "trace_url": trace_url and journal.trace_id and trace_url.replace("{trace_id}", journal.trace_id),
         }
