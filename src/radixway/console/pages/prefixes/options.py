@@ -33,7 +33,7 @@ def sunburst(tops: list[dict[str, Any]]) -> dict[str, Any]:
                 "fontSize": 11,
                 "color": _ON_HEAT,
                 "overflow": "truncate",
-                "width": 76,
+                "width": 56,
             },
             "emphasis": {"focus": "ancestor", "itemStyle": {"borderColor": _ON_HEAT}},
         },
