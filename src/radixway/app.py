@@ -11,16 +11,15 @@ from fastapi import Request as HttpRequest
 
 from radixway import __version__
 from radixway.chat.metrics import AnswerMetrics
-from radixway.config import Config, ConfigError, radixway_home
-from radixway.erasure import Erasure, PendingErasures
+from radixway.config import Config, ConfigError
+from radixway.erasure import Erasure
+from radixway.forgetting import Keepers
 from radixway.gauges import publish_kv_events, publish_reports, publish_workers
 from radixway.guard.audit import build_audit
+from radixway.hot_paths import HOT_PATHS, Along, HotPaths
 from radixway.pipeline import (
     AbortedRequests,
-    Erasable,
     InHand,
-    Middleware,
-    Pipeline,
     Services,
     load_middlewares,
 )
@@ -28,7 +27,6 @@ from radixway.road import Road
 from radixway.routing import (
     API,
     CONFIG,
-    ErasablePrompts,
     Found,
     Membership,
     ModelTokenizers,
@@ -53,19 +51,9 @@ from radixway.scale import (
 from radixway.scale.planner import PlannerRoom, plan_routes
 from radixway.seeing import Seeing
 from radixway.surfaces import (
-    AgentCalls,
-    AgentExchange,
-    AgentRoad,
-    ChatCompletions,
-    Completions,
-    ErasableJournals,
-    ErasableSessions,
-    Exchange,
     Fleet,
     Gate,
-    Generate,
     SessionKeeper,
-    Surface,
     admin_routes,
     affinity_routes,
     count_routes,
@@ -85,17 +73,16 @@ from radixway.surfaces import (
     worker_routes,
 )
 from radixway.surfaces.asgi_middlewares import Router, wrap
-from radixway.surfaces.chats import Chats, ErasableChats, Screening, closed_routes, is_for_chats
+from radixway.surfaces.chats import Chats, Screening, closed_routes, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.rim import Rim
 from radixway.surfaces.telling import ToldRoad
-from radixway.surfaces.wires import Wire
 from radixway.telemetry import JournalBook, Metrics
 from radixway.telemetry.tracing import build_tracing
-from radixway.tenants import Prices, build_tenants
-from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
+from radixway.tenants import build_tenants
+from radixway.trajectories import RadixTreeMiddleware
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
 from radixway.web import Receive, Scope, Send, Via, join, limited
@@ -103,13 +90,6 @@ from radixway.web import Receive, Scope, Send, Via, join, limited
 if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
     from radixway.surfaces.extproc import EnvoyDoor
-
-HOT_PATHS: dict[str, Callable[[], Surface]] = {
-    "/v1/chat/completions": ChatCompletions,
-    "/v1/completions": Completions,
-    "/generate": Generate,
-}
-"""Served raw; every other path is FastAPI's."""
 
 
 class Gateway:
@@ -146,10 +126,9 @@ class Gateway:
         self._gate = Gate(config.gateway, self.tenants)
         self._via = Via()
         self._in_hand = InHand()
-        self._hot: dict[str, Exchange] = {}
+        self._hot: HotPaths | None = None
         memory = None if self.recorder is None else self.recorder.tries.memory
         self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of, memory=memory)
-        self._agents: AgentCalls | None = None
         self.envoy_door: EnvoyDoor | None = None
         """While it runs, and if it is open."""
         self.chats: Chats | None = None
@@ -194,9 +173,7 @@ class Gateway:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            exchange = self._hot.get(scope["path"])
-            if exchange is None and self._agents is not None:
-                exchange = self._agents.find(scope)
+            exchange = None if self._hot is None else self._hot.find(scope)
             if exchange is not None:
                 await exchange(scope, receive, send)
                 return
@@ -238,7 +215,7 @@ class Gateway:
         if planner is not None:
             self.planner = PlannerRoom(planner, self.registry, self.metrics, selector.ledger.clock)
             road.end = self.planner.watch(road.end)
-        pipeline = self._open_hot_paths(reading, road)
+        self._hot = self._hot_paths(reading, road)
         self.load_sync = sync = build_load_sync(
             config, self.registry, selector.ledger, self.metrics, self.load_transport
         )
@@ -265,7 +242,7 @@ class Gateway:
             self.chats = Chats(
                 config.chat,
                 self.registry,
-                ToldRoad(pipeline, self.tracing, "chats"),
+                ToldRoad(self._hot.pipeline, self.tracing, "chats"),
                 erasure,
                 screening,
                 self._answer_metrics,
@@ -300,46 +277,27 @@ class Gateway:
             await self.sessions.close()
             await road.aclose()
 
-    def _open_hot_paths(self, reading: Understanding, road: Road) -> Pipeline:
-        """What is served raw: completions, and calls of agents within sessions. The first one's pipeline."""
-        config = self.config
-        tenants = self.tenants
-        limits = [] if tenants is None else tenants.middlewares(reading.is_auto, reading.pricing_of)
-        audited = [] if self.audit is None else self.audit.middlewares()
-        resume = ResumeAborted(config.trajectories.abort, self.aborted, road.calls)
-        own = [*self._middlewares]
-        if self.recorder is not None:
-            own.insert(own.index(self.recorder) + 1, resume)
-        self.metrics.attempts.price_of = Prices(config.tenants.pricing, reading.pricing_of).of
-        steps = self.metrics.steps
-        around = [*audited, *limits[:1], *reading.middlewares(), *limits[1:], *own]
-        pipeline = Pipeline(around, road.end, steps)
-        common: dict[str, Any] = {
-            "metrics": self.metrics,
-            "book": self.journals,
-            "via": self._via,
-            "callers": self._gate.callers,
-            "in_hand": self._in_hand,
-            "tracing": self.tracing,
-            "max_body_bytes": config.gateway.max_body_bytes,
-            "timeout_s": config.gateway.request_timeout_s,
-        }
-        for path, surface in HOT_PATHS.items():
-            self._hot[path] = Exchange(surface(), pipeline, **common)
-        # Sessions keep their own record, and their answers are always resumed.
-        others = [middleware for middleware in self._middlewares if middleware is not self.recorder]
-        to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], road.end, steps)
-        doors: list[Middleware] = [] if tenants is None else [tenants.door()]
-        outside = [*audited, *doors, *reading.agents_middlewares()]
-        headers = config.routing.session.headers
-        session_header = (headers[0] if headers else "x-session-id").encode("ascii")
-
-        def agents(wire: Wire) -> AgentExchange:
-            to_agents = AgentRoad(wire, self.sessions, to_workers, session_header, reading.guard_of_parts)
-            return AgentExchange(wire, Pipeline(outside, to_agents, steps), **common)
-
-        self._agents = AgentCalls(agents)
-        return pipeline
+    def _hot_paths(self, reading: Understanding, road: Road) -> HotPaths:
+        along = Along(
+            middlewares=self._middlewares,
+            recorder=self.recorder,
+            tenants=self.tenants,
+            audit=self.audit,
+            aborted=self.aborted,
+            sessions=self.sessions,
+        )
+        return HotPaths(
+            self.config,
+            self.metrics,
+            along,
+            reading,
+            road,
+            book=self.journals,
+            via=self._via,
+            callers=self._gate.callers,
+            in_hand=self._in_hand,
+            tracing=self.tracing,
+        )
 
     def _open_reports(
         self, reading: Understanding, road: Road, erasure: Erasure, screening: Screening
@@ -418,34 +376,18 @@ class Gateway:
 
     def _erasure(self, road: Road) -> Erasure:
         """What an administrator's one call removes, here and at the workers."""
-        return Erasure(
-            self._erasables(road.selector),
-            PendingErasures(radixway_home() / "erasures"),
-            workers=ErasableWorkers(self.registry, road.fan_out),
-            note=None if self.audit is None else self.audit.log.note,
+        keepers = Keepers(
+            journals=self.journals,
+            sessions=self.sessions,
+            chats=(lambda: self.chats) if self.config.chat.enabled else None,
+            cache=self.cache,
+            tenants=self.tenants,
+            recorder=self.recorder,
+            audit=self.audit,
+            selector=road.selector,
+            tokenizers=self.tokenizers,
         )
-
-    def _erasables(self, selector: Selector) -> list[Erasable]:
-        """What keeps something of people."""
-        journals = ErasableJournals(self.journals)
-        rooms: list[Erasable] = [ErasableSessions(self.sessions)]
-        if self.config.chat.enabled:
-            rooms.insert(0, ErasableChats(lambda: self.chats))
-        if self.cache is not None:
-            from radixway.semantic_cache import ErasableCache
-
-            tenancies = {} if self.tenants is None else self.tenants.tenancies
-
-            def namespace_of(tenant: str) -> str:
-                known = tenancies.get(tenant)
-                return tenant if known is None else known.cache_namespace or tenant
-
-            rooms.append(ErasableCache(self.cache, namespace_of, journals.entry_of))
-        if self.recorder is not None:
-            rooms.append(self.recorder.tries.owners)
-        if self.audit is not None:
-            rooms.append(self.audit)
-        return [*rooms, ErasablePrompts(selector, self.tokenizers.cache), journals]
+        return keepers.erasure(ErasableWorkers(self.registry, road.fan_out))
 
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from starlette.routing import Mount
 
-from radixway.app import HOT_PATHS
 from radixway.engine.server.app import _MODEL_ROUTE, _ROUTES
+from radixway.hot_paths import HOT_PATHS
 from radixway.surfaces.agents.calls import _PATH as OF_AGENTS
 from radixway.surfaces.chats.responses.paths import is_for_responses
 from running_gateway import RunningGateway

@@ -25,7 +25,7 @@ import grpc
 import radixway.bundled
 from envoy_frames import Envoy
 from leaks import Secret, files_below, traces
-from radixway.app import HOT_PATHS
+from radixway.hot_paths import HOT_PATHS
 from scripted_worker import Exchange, scripted_worker
 
 MODEL = "guide"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixway.app import HOT_PATHS
+from radixway.hot_paths import HOT_PATHS
 from running_gateway import running_gateway
 
 
