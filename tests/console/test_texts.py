@@ -61,6 +61,17 @@ def test_no_text_stands_in_a_page_itself(path):
     assert loose == []
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_nicegui_is_not_given_addresses_that_it_would_put_the_base_before_again(path):
+    twice = [
+        f"{path.name}:{call.lineno}"
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("ui.navigate.to", "ui.link")
+        if re.search(r"\blink\(|BASE", " ".join(map(ast.unparse, call.args)))
+    ]
+    assert twice == []
+
+
 def test_no_two_pages_have_the_same_key_or_path():
     assert len({page.key for page in PAGES}) == len({page.path for page in PAGES}) == len(PAGES)
 

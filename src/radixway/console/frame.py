@@ -124,7 +124,7 @@ def _banner(visit: Visit, is_over: Callable[[], bool]) -> None:
         visit.watch.want(visit.gateway)
         show(visit.watch.away)
         if is_over():
-            ui.navigate.to(visit.link("/sign-in"))
+            ui.navigate.to("/sign-in")
 
     visit.on_away = show
     ui.timer(1.0, look)

@@ -41,7 +41,8 @@ class Visit:
     """The key is not valid any more."""
 
     def link(self, path: str) -> str:
-        """The address of a path of the console's."""
+        """The address of a path of the console's. `ui.navigate.to` and `ui.link` take the path itself:
+        NiceGUI puts the rest before it."""
         return f"{BASE}{path}"
 
     @asynccontextmanager

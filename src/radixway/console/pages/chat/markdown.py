@@ -1,18 +1,34 @@
-"""What a model wrote, as markdown: HTML in it is text, and links that would do something are taken out."""
+"""What a model wrote, as markdown: HTML in it is text, images are links, and links that would act are text.
+
+markdown-it takes time in proportion to the text, whatever stands there; a converter made of patterns can be
+made to fail, or to hold up every page, by an answer of nothing but brackets.
+"""
 
 from __future__ import annotations
 
-import markdown2
+from html import escape
+
+from markdown_it import MarkdownIt
 from nicegui import ui
 
-_EXTRAS = ("fenced-code-blocks", "tables", "cuddled-lists", "strike")
+_LONGEST = 50_000
+"""Characters of an answer that are read as markdown; more is shown as it is."""
+
+_markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
 class Markdown(ui.markdown):
     """NiceGUI's element, which would take HTML as it is and leave all of it to the browser to clean."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, extras=list(_EXTRAS), sanitize=True)
+        super().__init__(text, sanitize=True)
 
     def _handle_content_change(self, content: str) -> None:
-        self.props["innerHTML"] = markdown2.markdown(content, extras=self.extras, safe_mode="escape")
+        self.props["innerHTML"] = html_of(content)
+
+
+def html_of(text: str) -> str:
+    """The text as HTML that does nothing."""
+    if len(text) > _LONGEST:
+        return f"<div class='rw-text'>{escape(text)}</div>"
+    return str(_markdown.render(text))

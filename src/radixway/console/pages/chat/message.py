@@ -15,6 +15,8 @@ from radixway.console.pages.chat.markdown import Markdown
 from radixway.console.parts import chip
 
 _REDRAW_S = 0.1
+_REDRAW_SHARE = 10
+"""Times as long as drawing takes it is waited at least: a long answer holds nobody up."""
 _OUT = "Out: "
 """What a model said begins so in the record of a plugin, beside what it was asked."""
 _UNFINISHED = ("pending", "in_progress")
@@ -40,7 +42,7 @@ class Bubble:
     def __init__(self, visit: Visit, message: Message, deeds: Deeds) -> None:
         self._visit = visit
         self.message = message
-        self._drawn_at = 0.0
+        self._draw_from = 0.0
         self._drawn_steps = 0
         say = visit.say
         self._is_answer = message["role"] == "assistant"
@@ -80,9 +82,10 @@ class Bubble:
         elif self._place.text:
             self._place.text = ""
         now = perf_counter()
-        if heard.over or now - self._drawn_at >= _REDRAW_S:
-            self._drawn_at = now
+        if heard.over or now >= self._draw_from:
             self._said.set_content(heard.words)
+            took_s = perf_counter() - now
+            self._draw_from = now + max(_REDRAW_S, _REDRAW_SHARE * took_s)
 
     def _text(self, content: str) -> Markdown | _Plain:
         """Answers are markdown, without anything that could act; what people wrote is shown as it is."""

@@ -149,7 +149,7 @@ class _Desk:
                 chip(visit.say("playground.would.refused", status=error.status), "bad")
                 ui.label(str(error))
         with below:
-            ui.link(visit.say("playground.request"), visit.link(f"/requests/{answer.request_id}"))
+            ui.link(visit.say("playground.request"), f"/requests/{answer.request_id}")
         with rest:
             await self._explain(answer.request_id, body, classifying)
 
