@@ -100,6 +100,19 @@ def test_what_is_wrong_is_told_by_path_and_line(tmp_path, text, said):
     assert any(said in line for line in mistakes(tmp_path, text))
 
 
+def test_mappings_merged_into_each_other_without_an_end_are_refused(tmp_path):
+    text = "m0: &m0 {key: value}\n"
+    for level in range(1, 30):
+        text += f"m{level}: &m{level}\n  <<: [{', '.join([f'*m{level - 1}'] * 9)}]\n"
+    assert "more than 10000 keys are merged here" in mistakes(tmp_path, text)[0]
+
+
+def test_of_very_many_mistakes_the_first_are_told_and_the_others_counted(tmp_path):
+    told = mistakes(tmp_path, "".join(f"key_{number}: 1\n" for number in range(1000)))
+    assert told[99].endswith("100: key_99: there is no such key")
+    assert told[100:] == [f"{tmp_path / 'config.yaml'}: and 900 mistakes more"]
+
+
 def test_it_is_off_until_configured_and_on_then():
     assert load_config().semantic is None
     assert load_config(overrides={"semantic": {"default_model": "m"}}).semantic.is_on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from radixway.config.base import ConfigError
 Place = tuple[str | int, ...]
 """Where in a tree: keys and indexes from the root."""
 
+_MOST_TOLD = 100
+"""Mistakes of a file; so many more are counted."""
+_MOST_MERGED = 10_000
+"""Keys that `<<` may bring into a mapping: mappings merged into each other grow without an end."""
 _IN_WORDS = {
     "extra_forbidden": "there is no such key",
     "model_type": "this must be a mapping of keys",
@@ -110,6 +114,14 @@ def line_of(at: Place, node: yaml.Node | None) -> int | None:
     return line
 
 
+def placed(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[Mistake]:
+    """Mistakes with their lines; of very many the first."""
+    told = [Mistake(said, line_of(at, root), at) for at, said in found[:_MOST_TOLD]]
+    if len(found) > _MOST_TOLD:
+        told.append(Mistake(f"and {len(found) - _MOST_TOLD} mistakes more"))
+    return told
+
+
 def in_words(mistake: ErrorDetails) -> str:
     """What pydantic found, for people."""
     return _IN_WORDS.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
@@ -128,6 +140,19 @@ class _Loader(yaml.SafeLoader):
                     raise ComposerError(problem=problem, problem_mark=key.start_mark)
                 seen.add(key.value)
         return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        count = 0
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(each, yaml.MappingNode):
+                        self.flatten_mapping(each)
+                        count += len(each.value)
+                    if count > _MOST_MERGED:
+                        problem = f"more than {_MOST_MERGED} keys are merged here"
+                        raise ConstructorError(problem=problem, problem_mark=key.start_mark)
+        super().flatten_mapping(node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

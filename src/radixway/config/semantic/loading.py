@@ -15,8 +15,8 @@ from radixway.config.yaml_file import (
     Mistake,
     Place,
     in_words,
-    line_of,
     parse_yaml,
+    placed,
     read_text,
 )
 
@@ -48,15 +48,15 @@ def parse_semantic(text: str, path: Path) -> SemanticSection:
         except ValidationError as error:
             found = [(mistake["loc"], in_words(mistake)) for mistake in error.errors()]
     if found:
-        raise FileMistakes(path, [Mistake(said, line_of(at, root), at) for at, said in found])
+        raise FileMistakes(path, placed(found, root))
     return section
 
 
 def mistakes_at(path: Path, text: str, mistakes: Iterable[tuple[Place, str]]) -> FileMistakes | None:
     """Mistakes in the text of a file, each with its line; None where there are none."""
     root = parse_yaml(text, path)[1]
-    found = [Mistake(said, line_of(at, root), at) for at, said in mistakes]
-    return FileMistakes(path, found) if found else None
+    found = list(mistakes)
+    return FileMistakes(path, placed(found, root)) if found else None
 
 
 def whole_semantic(section: SemanticSection, text: str | None = None) -> SemanticSection:
