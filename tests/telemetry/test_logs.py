@@ -15,6 +15,7 @@ import pytest
 
 from radixway.config import LogsSection
 from radixway.telemetry import configure_logging, flush_logs, log_fields
+from radixway.telemetry.logs import configuring
 from radixway.telemetry.logs.lines import console_renderer, render_json, said_by
 from radixway.telemetry.logs.reticence import told_of
 from radixway.telemetry.logs.writing import LineWriter
@@ -84,7 +85,7 @@ def test_for_people_a_traceback_has_its_lines() -> None:
 def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
     reader, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        writer = LineWriter(lambda: stream, lambda: None, most=100)
+        writer = LineWriter(lambda: stream, lambda: None, own=str, most=100)
         for number in range(20_000):  # more than a pipe holds: the thread waits, and we do not
             writer.put(lambda number=number: f"{number} " + "x" * 100)
         assert writer.lost > 0
@@ -107,7 +108,7 @@ def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
 
 def test_a_stream_that_was_closed_ends_nothing() -> None:
     stream = io.StringIO()
-    writer = LineWriter(lambda: stream, lambda: None)
+    writer = LineWriter(lambda: stream, lambda: None, own=str)
     stream.close()
     writer.put(lambda: "one")
     assert writer.flush(60)
@@ -130,6 +131,20 @@ def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
 @pytest.fixture
 def stderr(capsys):
     return lambda: capsys.readouterr().err
+
+
+def test_what_is_said_of_lines_is_json_too(stderr) -> None:
+    configure_logging(LogsSection())
+    writer = configuring._writer
+    writer.lost = 3
+    writer.put(lambda: 1 / 0)
+    assert flush_logs(60)
+    said = [json.loads(line) for line in stderr().splitlines()]
+    assert [line["event"].split(" because")[0] for line in said] == [
+        "a line could not be written: ZeroDivisionError",
+        "3 lines were lost",
+    ]
+    assert {(line["level"], line["logger"]) for line in said} == {("warning", "radixway.telemetry.logs")}
 
 
 def test_off_a_terminal_lines_are_json_with_their_fields(stderr) -> None:

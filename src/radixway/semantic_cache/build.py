@@ -47,6 +47,12 @@ def build_semantic_cache(
         "backend",
         lambda: [(config.backend, len(memory))],
     )
+    metrics.counters(
+        "radixway_cache_evicted",
+        "Entries of the semantic cache in this process that had to make room",
+        "backend",
+        lambda: [(config.backend, memory.evicted)],
+    )
     middleware = SemanticCache(AnswerCache(config, store, embed, counts, verifier=verifier))
     return CacheRoom(middleware, memory, behind)
 

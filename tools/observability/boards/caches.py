@@ -63,6 +63,15 @@ CACHES = Board(
                         ' / radixway_worker_tier_tokens{worker=~"$worker"}'
                     },
                 ),
+                Panel(
+                    "Evicted",
+                    "short",
+                    {
+                        "events of workers": rate("radixway_kv_events_total", "", '{kind="removed"}'),
+                        "tokens, {{tier}}": rate("radixway_engine_tier_evicted_tokens_total", "tier"),
+                    },
+                    "What had to make room: as workers' KV events say, and tokens by tier of Radixway's own engines.",
+                ),
                 Panel("KV events", "short", {"{{kind}}": rate("radixway_kv_events_total", "kind")}),
                 Panel(
                     "Workers by the state of their KV events",
@@ -90,6 +99,7 @@ CACHES = Board(
                     {"{{operation}}": q(0.99, "llm_cache_operation_duration_seconds", "operation")},
                 ),
                 Panel("Entries", "short", {"{{backend}}": "sum by (backend) (llm_cache_entries_total)"}),
+                Panel("Evicted", "ops", {"{{backend}}": rate("radixway_cache_evicted_total", "backend")}),
                 Panel("Not asked", "reqps", {"{{reason}}": rate("radixway_cache_passed_total", "reason")}),
                 Panel(
                     "Told apart by the verifier",

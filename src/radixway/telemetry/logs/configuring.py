@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from radixway.config.logs import LogsSection
 from radixway.telemetry.console import ServerConsole
-from radixway.telemetry.logs.lines import Said, console_renderer, render_json, said_by
+from radixway.telemetry.logs.lines import Said, console_renderer, render_json, said_by, said_of_lines
 from radixway.telemetry.logs.reticence import first_line
 from radixway.telemetry.logs.writing import LineWriter
 
@@ -22,7 +22,9 @@ def configure_logging(section: LogsSection) -> None:
     render = render_json if as_json else console_renderer(colors=console.is_terminal)
     if _writer is not None:
         _writer.close()
-    _writer = LineWriter(lambda: console.file, console.on_broken_pipe)
+    _writer = LineWriter(
+        lambda: console.file, console.on_broken_pipe, own=lambda event: render(said_of_lines(event))
+    )
     handler = _ToWriter(_writer, render)
     for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)

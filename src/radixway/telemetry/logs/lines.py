@@ -72,6 +72,11 @@ def said_by(record: logging.LogRecord) -> Callable[[], Said]:
     return say
 
 
+def said_of_lines(event: str) -> Said:
+    """What is said of the lines themselves, now."""
+    return said_by(logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None))()
+
+
 @lru_cache(maxsize=4)
 def _second(since_epoch: int) -> str:
     """Most of a timestamp: lines that come in the same second share it."""

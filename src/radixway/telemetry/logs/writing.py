@@ -25,12 +25,18 @@ class LineWriter:
     """Writes to `stream()`, asked for with each write. Falls silent when nobody reads any more."""
 
     def __init__(
-        self, stream: Callable[[], IO[str]], on_broken_pipe: Callable[[], None], most: int = _MOST_WAITING
+        self,
+        stream: Callable[[], IO[str]],
+        on_broken_pipe: Callable[[], None],
+        own: Callable[[str], str],
+        most: int = _MOST_WAITING,
     ) -> None:
+        """`own`: makes a line of what there is to say of lines, in the form that all of them have."""
         self.lost = 0
         """Lines that there was no room for."""
         self._stream = stream
         self._on_broken_pipe = on_broken_pipe
+        self._own = own
         self._most = most
         self._waiting: deque[Line] = deque()
         self._told_lost = 0
@@ -93,10 +99,11 @@ class LineWriter:
             try:
                 lines.append(make())
             except Exception as error:  # noqa: BLE001  the rim of the thread: the next line may be one
-                lines.append(f"a line could not be written: {type(error).__name__}")
+                lines.append(self._own(f"a line could not be written: {type(error).__name__}"))
         lost = self.lost
         if lost > self._told_lost:
-            lines.append(f"{lost - self._told_lost} lines were lost because they were not read fast enough")
+            unseen = lost - self._told_lost
+            lines.append(self._own(f"{unseen} lines were lost because they were not read fast enough"))
             self._told_lost = lost
         return lines
 
