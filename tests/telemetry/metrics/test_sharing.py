@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import aiohttp
@@ -100,3 +102,30 @@ def test_what_another_process_has_spoilt_is_left_out(monkeypatch: pytest.MonkeyP
     metrics = Metrics()
     metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
     assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render()
+
+
+SPOILT = """
+import shutil, sys
+from pathlib import Path
+from radixway.telemetry import Metrics
+
+directory = Path(sys.argv[1])
+metrics = Metrics()
+metrics.retried("busy")
+for name, left in (("counter_1.db", b""), ("counter_2.db", b"xxxx"), ("histogram_3.db", b"\\xff" * 64)):
+    (directory / name).write_bytes(left)
+assert b'radixway_retries_total{reason="busy"} 1.0' in metrics.render()
+shutil.rmtree(directory)
+metrics.hedged("won")
+metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
+assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in metrics.render()
+"""
+
+
+def test_files_that_died_half_made_and_a_directory_that_goes_away_cost_no_scrape_and_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
+    subprocess.run([sys.executable, "-c", SPOILT, str(shared)], check=True, timeout=60)

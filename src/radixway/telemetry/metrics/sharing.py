@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import msgspec
+from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -48,8 +49,13 @@ class Sharing:
         self._own = own
         self._name = f"radixway-{os.getpid()}-{token_hex(4)}"
         self._problem: str | None = None
+        self._spoilt: set[str] = set()
+        """Files that cannot be read, and that was told."""
         self._lock = (directory / f"{self._name}.lock").open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # It opens its files with the first value of their kind, which no request shall come to grief over.
+        Counter("radixway_shared", "Counters have a file", registry=None)
+        Histogram("radixway_shared_seconds", "Histograms have a file", registry=None)
 
     def write(self) -> None:
         """Have the others know what this process knows now."""
@@ -69,10 +75,7 @@ class Sharing:
             if family.kind != "gauge":
                 family.samples = [each for each in family.samples if _worker(each) in (None, *workers)]
                 _merge(merged, family)
-        native: Iterable[Metric] = MultiProcessCollector(  # type: ignore[no-untyped-call]
-            None, str(self._directory)
-        ).collect()
-        yield from (family for family in native if family.name in names)
+        yield from (family for family in self._native() if family.name in names)
         for kept, values in merged.values():
             metric = Metric(kept.name, kept.text, kept.kind)
             for (name, labels), value in values.items():
@@ -111,6 +114,24 @@ class Sharing:
             log.error("other gateways do not know what this one counts: %s", problem)
         self._problem = problem
 
+    def _native(self) -> Iterable[Metric]:
+        """What prometheus_client has in its files; without those that were left half made."""
+        files = sorted(map(str, self._directory.glob("*.db")))
+        try:
+            return _merged(files)
+        except Exception:  # noqa: BLE001  whatever their bytes made of it
+            return _merged([file for file in files if self._is_sound(file)])
+
+    def _is_sound(self, file: str) -> bool:
+        try:
+            _merged([file])
+        except Exception as error:  # noqa: BLE001  as above
+            if file not in self._spoilt:
+                self._spoilt.add(file)
+                log.warning("what %s counts is left out: %s", file, type(error).__name__)
+            return False
+        return True
+
     def _others(self) -> Iterator[tuple[list[Kept], bool]]:
         """What other processes have written, and whether each is still there."""
         for path in sorted(self._directory.glob("radixway-*.json")):
@@ -134,6 +155,10 @@ def _merge(merged: dict[str, tuple[Kept, dict[_Key, float]]], family: Kept) -> N
             values[key] = before + value
         else:
             values[key] = max(before, value) if kept.together == "max" else min(before, value)
+
+
+def _merged(files: list[str]) -> Iterable[Metric]:
+    return MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def _states(families: Iterable[Kept]) -> Iterator[tuple[str, dict[str, str], float]]:
