@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
 pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from chat_user import login
 from chatting import Chatter
@@ -196,6 +199,42 @@ async def test_a_collector_that_fails_hangs_or_is_gone_costs_no_request_and_show
                 assert (await gateway.post("/v1/chat/completions", asked()))[0] == 200
             told = await until_told(gateway, lambda told: told["error"] is not None)
             assert told["failed"] > 0 and told["to"].startswith(collector.url)
+
+
+async def leads_elsewhere(exchange):
+    exchange.writer.write(b"HTTP/1.1 302 X\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n")
+    await exchange.writer.drain()
+
+
+async def takes_some(exchange):
+    said = ExportTraceServiceResponse()
+    said.partial_success.rejected_spans = 1
+    said.partial_success.error_message = "too\nold"
+    await exchange.reply(200, said.SerializeToString(), "application/x-protobuf")
+
+
+async def answers_without_end(exchange):
+    await exchange.begin_stream()
+    with suppress(ConnectionError):
+        while True:
+            await exchange.chunk(b"x" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "all_are_lost"),
+    [
+        (leads_elsewhere, "leads elsewhere", True),
+        (takes_some, "spans: too old", False),
+        (answers_without_end, "does not end", True),
+    ],
+)
+async def test_what_a_collector_did_not_take_is_told_whatever_its_status(answer, why, all_are_lost):
+    async with scripted_worker(answer) as collector, scripted_worker() as worker:
+        async with running_gateway(worker.url, **tracing(collector, timeout_s=30)) as gateway:
+            assert (await gateway.post("/v1/chat/completions", asked()))[0] == 200
+            told = await until_told(gateway, lambda told: told["error"] is not None)
+            assert why in told["error"]
+            assert (told["failed"] > 1) is all_are_lost
 
 
 async def until_told(gateway, holds):

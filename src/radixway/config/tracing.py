@@ -47,7 +47,7 @@ class TracingSection(Section):
     """How spans are sent; by default as `OTEL_EXPORTER_OTLP_PROTOCOL` says, else by HTTP."""
     headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
     """Sent with each export: keys of a service that keeps traces."""
-    timeout_s: float | None = Field(default=None, gt=0)
+    timeout_s: float | None = Field(default=None, gt=0, le=3600)
     """How long an export may take, tries included."""
     sample_ratio: float | None = Field(default=None, ge=0, le=1)
     """Share of requests that are traced, of those whose caller has not decided it."""
@@ -61,5 +61,5 @@ class TracingSection(Section):
     """Whether requests' texts go into their spans. Whoever reads the traces then reads them."""
     queue_size: int = Field(default=2048, ge=1)
     """Traced requests that wait for their export; those that come then are dropped, and counted."""
-    interval_s: float = Field(default=5.0, gt=0)
+    interval_s: float = Field(default=5.0, gt=0, le=3600)
     """How often what waits is exported."""

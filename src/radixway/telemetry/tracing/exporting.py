@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from radixway.telemetry.tracing.span import Span
 
@@ -17,11 +17,19 @@ _AT_ONCE = 32
 """Requests in an export: their spans become bytes in one go, and the event loop gets no turn meanwhile."""
 
 
+class Refused(NamedTuple):
+    """Spans that were not taken."""
+
+    why: str
+    spans: int
+    """How many of those that were sent."""
+
+
 class Exporter(Protocol):
     """Where spans go. Called by one thread."""
 
-    def export(self, spans: list[Span]) -> str | None:
-        """Take them, in a time that is bounded; why they were not taken, or None."""
+    def export(self, spans: list[Span]) -> Refused | None:
+        """Take them, in a time that is bounded; None if all were taken."""
         ...
 
     def close(self) -> None:
@@ -98,15 +106,17 @@ class Exporting:
         if not spans:
             return
         try:
-            problem = self._exporter.export(spans)
+            refused = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - as above; it is told below
-            problem = type(error).__name__
-        if problem is None:
+            refused = Refused(type(error).__name__, len(spans))
+        if refused is None:
             self.exported += len(spans)
             if self.problem is not None:
                 log.warning("traces are taken again")
-        else:
-            self.failed += len(spans)
-            if self.problem is None:
-                log.warning("traces are not taken, and lost: %s", problem)
-        self.problem = problem
+            self.problem = None
+            return
+        self.exported += len(spans) - refused.spans
+        self.failed += refused.spans
+        if self.problem is None:
+            log.warning("traces are not taken, and lost: %s", refused.why)
+        self.problem = refused.why

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event as SdkEvent
@@ -14,8 +15,12 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from radixway import __version__
+from radixway.telemetry.tracing.exporting import Refused
 from radixway.telemetry.tracing.settings import Settings
 from radixway.telemetry.tracing.span import Span
+
+if TYPE_CHECKING:
+    from radixway.telemetry.tracing.posting import Posting
 
 _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -27,6 +32,11 @@ _LOGGERS = (
 )
 _LONGEST = 300
 """Characters of an exporter's complaint."""
+_PROVIDERS = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
+"""Where one of them names a session that knows credentials, the exporter posts with that one."""
 
 
 class OtlpExporter:
@@ -36,23 +46,45 @@ class OtlpExporter:
         """`service`: the name where nobody says another."""
         self._resource = _resource(settings, service, role)
         self._complaints = _Complaints()
-        self._exporter = _exporter(settings)
+        self._posting: Posting | None = None
+        self._exporter = self._make(settings)
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(self._complaints)
 
-    def export(self, spans: list[Span]) -> str | None:
+    def export(self, spans: list[Span]) -> Refused | None:
         """See `Exporter`."""
         with self._complaints:
             result = self._exporter.export([self._readable(span) for span in spans])
-        if result is SpanExportResult.SUCCESS:
+        if result is not SpanExportResult.SUCCESS:
+            return Refused(self._complaints.last or "the collector did not take them", len(spans))
+        posting = self._posting
+        if posting is None or not posting.rejected:
             return None
-        return self._complaints.last or "the collector did not take them"
+        told = f"the collector rejects {posting.rejected} of {len(spans)} spans: {posting.why}"
+        return Refused(" ".join(told.split())[:_LONGEST], min(posting.rejected, len(spans)))
 
     def close(self) -> None:
         """See `Exporter`."""
         self._exporter.shutdown()
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._complaints)
+
+    def _make(self, settings: Settings) -> SpanExporter:
+        given: dict[str, Any] = {"endpoint": settings.endpoint, "timeout": settings.section.timeout_s}
+        headers = {name.lower(): value.get_secret_value() for name, value in settings.section.headers.items()}
+        if settings.protocol == "grpc":
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
+
+            if settings.endpoint is not None:
+                given["insecure"] = settings.endpoint.startswith("http://")
+            return Grpc(**given, headers=headers or None)
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
+
+        if not any(os.environ.get(name) for name in _PROVIDERS):
+            from radixway.telemetry.tracing.posting import Posting
+
+            self._posting = given["session"] = Posting()
+        return Http(**given, headers=headers or None)
 
     def _readable(self, span: Span) -> ReadableSpan:
         state = TraceState.from_header([span.state.decode("ascii")]) if span.state else None
@@ -86,20 +118,6 @@ def _resource(settings: Settings, service: str, role: str) -> Resource:
     elif isinstance(named, str) and not named.startswith("unknown_service"):
         service = named
     return made.merge(Resource({"service.name": service, **settings.section.resource}))
-
-
-def _exporter(settings: Settings) -> SpanExporter:
-    given: dict[str, Any] = {"endpoint": settings.endpoint, "timeout": settings.section.timeout_s}
-    headers = {name.lower(): value.get_secret_value() for name, value in settings.section.headers.items()}
-    if settings.protocol == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
-
-        if settings.endpoint is not None:
-            given["insecure"] = settings.endpoint.startswith("http://")
-        return Grpc(**given, headers=headers or None)
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
-
-    return Http(**given, headers=headers or None)
 
 
 class _Complaints(logging.Filter):

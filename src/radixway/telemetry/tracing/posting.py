@@ -1,0 +1,60 @@
+"""How exports are posted: whatever a collector answers, it is read in a bounded time, and read in earnest."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+import requests
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+_LARGEST_BYTES = 1 << 16
+"""Of an answer: a collector has little to say."""
+_PATIENCE_S = 10.0
+"""Where nobody says how long it may take; as OpenTelemetry has it."""
+
+
+class NotTaken(Exception):
+    """The collector answered, and has not taken what was sent; the message says why."""
+
+
+class Posting(requests.Session):
+    """The session of an exporter, which takes each answer below 400 for a success and knows no more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rejected = 0
+        """Spans of the last export that the collector says it has not kept, and …"""
+        self.why = ""
+        """… why."""
+
+    def request(self, *args: Any, **more: Any) -> requests.Response:
+        """See `requests.Session`. `timeout` is of the whole answer. Raises NotTaken too."""
+        self.rejected, self.why = 0, ""
+        deadline = monotonic() + (more.get("timeout") or _PATIENCE_S)
+        with super().request(*args, **{**more, "stream": True}) as response:
+            if response.is_redirect or response.is_permanent_redirect:
+                raise NotTaken(f"it leads elsewhere ({response.status_code}), where no traces are sent")
+            body = _read(response, deadline)
+        if response.ok:
+            self._read_answer(body)
+        return response
+
+    def _read_answer(self, body: bytes) -> None:
+        try:
+            partly = ExportTraceServiceResponse.FromString(body).partial_success
+        except DecodeError:  # it is no collector's answer, but it was a success
+            return
+        self.rejected, self.why = partly.rejected_spans, partly.error_message
+
+
+def _read(response: requests.Response, deadline: float) -> bytes:
+    body = bytearray()
+    while piece := response.raw.read1(_LARGEST_BYTES, decode_content=True):
+        body += piece
+        if len(body) > _LARGEST_BYTES:
+            raise NotTaken("its answer does not end")
+        if monotonic() > deadline:
+            raise NotTaken("its answer does not end in time")
+    return bytes(body)
