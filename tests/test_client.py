@@ -1,7 +1,10 @@
 """The command line's client, in front of servers that are no gateway."""
 
+from contextlib import suppress
+
 import pytest
 
+from radixway import client
 from radixway.client import CallFailed, Listing, Loads, ask, call
 from scripted_worker import Exchange, scripted_worker
 
@@ -86,3 +89,18 @@ async def test_a_connection_that_is_closed_without_an_answer_is_told_in_a_senten
         for called in calls(server.url):
             with pytest.raises(CallFailed, match=f"no gateway answers at {server.url}"):
                 await called
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch, status):
+    async def answer(exchange: Exchange) -> None:
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n"
+        exchange.writer.write(head.encode())
+        with suppress(ConnectionError):
+            while True:
+                await exchange.chunk(b"a" * 2**16)
+
+    monkeypatch.setattr(client, "_LARGEST_BYTES", 2**20)
+    async with scripted_worker(answer) as server:
+        with pytest.raises(CallFailed, match="answers with more than 1 MiB"):
+            await call(server.url, "GET", "/list_workers", Listing)

@@ -12,6 +12,9 @@ import msgspec
 
 AnswerT = TypeVar("AnswerT")
 
+_LARGEST_BYTES = 64 << 20
+"""Of an answer. A fleet's metrics have some megabytes; what does not end is no gateway's."""
+
 
 class CallFailed(Exception):
     """The gateway is not there, or said no; the message says which."""
@@ -127,7 +130,7 @@ async def fetch(
             session.request(method, url.rstrip("/") + path, json=body, headers=headers) as response,
         ):
             await _refuse(response)
-            return await response.read()
+            return await _read(response)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise CallFailed(f"no gateway answers at {url}: {error or type(error).__name__}") from None
 
@@ -215,11 +218,20 @@ class _Event(msgspec.Struct):
     error: _Error | None = None
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _LARGEST_BYTES:
+            raise CallFailed(f"{response.url} answers with more than {_LARGEST_BYTES >> 20} MiB")
+    return bytes(body)
+
+
 async def _refuse(response: aiohttp.ClientResponse) -> None:
     if response.status < 400:
         return
     try:
-        message = msgspec.json.decode(await response.read(), type=_Refusal).error.message
+        message = msgspec.json.decode(await _read(response), type=_Refusal).error.message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         message = f"{response.url} answered {response.status}"
     raise CallFailed(message, response.status)

@@ -60,6 +60,8 @@ def test_every_engine_is_read_by_its_own_names(page: bytes, report: Report) -> N
     [
         b"tgi_queue_size NaN",
         b"tgi_queue_size +Inf",
+        b"tgi_queue_size 1e308\ntgi_queue_size 1e308",
+        b"vllm:kv_cache_usage_perc 1e308\nvllm:kv_cache_usage_perc 1e308",
         b"tgi_queue_size -3",
         b"tgi_queue_size many",
         b"tgi_queue_size",

@@ -103,7 +103,15 @@ def test_the_window_moves_and_no_more_is_kept_than_it_needs():
     assert scrapes.change() is None
 
 
-@pytest.mark.parametrize("text", ["<html>", "{}", '{"error": {"a": 1}}', "a b c d", 'x{a="} 1', "\0", "x"])
+def test_numbers_that_nobody_counted_are_left_out():
+    scrape = Scrape.read("a 1e308\na 1\nb +Inf\nc NaN\nd -Inf\n", 0)
+    assert [scrape.total(name) for name in "abcd"] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<html>", "{}", '{"error": {"a": 1}}', "a b c d", 'x{a="} 1', 'x_bucket{le="wide"} 1', "\0", "x"],
+)
 def test_what_is_no_exposition_is_refused_in_words(text):
     with pytest.raises(NotMetrics, match="no Prometheus exposition"):
         Scrape.read(text, 0)

@@ -5,11 +5,12 @@ import json
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from radixway.cli import app
 from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from scripted_worker import Exchange, scripted_worker
 
 
 async def top(*args, **more):
@@ -51,3 +52,33 @@ async def test_no_gateway_and_no_terminal_end_in_one_sentence(free_port):
     told = await top(f"http://127.0.0.1:{free_port}")
     assert told.exit_code == 2
     assert "standard output is no terminal" in told.output
+
+
+@pytest.mark.parametrize(
+    ("metrics", "workers", "requests"),
+    [
+        (b"\xff\xfe", b'{"workers": []}', b'{"requests": []}'),
+        (b"radixway_workers 1\n", b'{"workers": []}', b'{"requests": [{"id": "a", "began_at": 1e300}]}'),
+    ],
+)
+async def test_what_no_gateway_says_ends_in_one_sentence(metrics, workers, requests):
+    async with scripted_worker(saying(metrics, workers, requests)) as server:
+        told = await top(server.url, "--once")
+    assert told.exit_code == 2
+    assert f"what answers at {server.url} is no gateway" in told.output.replace("\n", " ")
+
+
+async def test_numbers_that_are_none_are_not_drawn():
+    metrics = b"radixway_in_flight +Inf\nradixway_workers NaN\nradixway_workers_ready 1e308\n"
+    async with scripted_worker(saying(metrics, b'{"workers": []}', b'{"requests": []}')) as server:
+        told = await top(server.url, "--once")
+    assert told.exit_code == 0, told.output
+    assert "0 of 0 workers ready" in told.output
+
+
+def saying(metrics, workers, requests):
+    async def answer(exchange: Exchange) -> None:
+        said = {"/metrics/prometheus": metrics, "/list_workers": workers}
+        await exchange.reply(200, said.get(exchange.path, requests))
+
+    return answer

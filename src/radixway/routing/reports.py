@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from statistics import fmean
 
 _RUNNING = (
@@ -39,6 +38,8 @@ _LINE = re.compile(
 _PART = re.compile(rb'(?:^|,)(tier|gpu)="([a-z0-9_-]{1,32})"')
 """The label that tells a worker's tiers or GPUs apart. What is no plain word is not passed on."""
 _MOST_PARTS = 64
+_MOST = 1e15
+"""What is larger no worker has; sums of it stay numbers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +68,7 @@ def read_report(page: bytes) -> Report:
             value = float(written)
         except ValueError:
             continue
-        if not isfinite(value) or value < 0:
+        if not 0 <= value <= _MOST:  # nor is NaN
             continue
         family = name.decode()
         if family in (_TIER, _TIER_CACHED, _GPU):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +17,9 @@ Labels = frozenset[tuple[str, str]]
 Series = Mapping[Labels, float]
 
 _NONE: Series = {}
+
+_MOST = 1e18
+"""What is larger, or no number, nobody counted: such samples are left out, so that sums stay numbers."""
 
 
 class NotMetrics(ValueError):
@@ -39,6 +42,10 @@ class Scrape:
         try:
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
+                    if "le" in sample.labels:
+                        float(sample.labels["le"])
+                    if not abs(sample.value) <= _MOST:
+                        continue
                     samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
         except (ValueError, IndexError, KeyError) as error:
             raise NotMetrics(f"no Prometheus exposition: {error}") from None
@@ -50,7 +57,7 @@ class Scrape:
 
     def total(self, name: str, /, **having: str) -> float:
         """The sum of a name's samples, of those that have these labels; 0 without any."""
-        return sum(value for labels, value in self._of(name, having) if not isnan(value))
+        return sum(value for _, value in self._of(name, having))
 
     def by(self, label: str, name: str, /, **having: str) -> dict[str, float]:
         """The same for each value of one label; samples without it count under an empty one."""
@@ -96,14 +103,13 @@ class Change:
         As `histogram_quantile` has it: linear within a bucket, and of the last one its lower bound.
         """
         buckets = _by("le", _select(self._grown(f"{histogram}_bucket"), having))
-        return _quantile(q, sorted((float(bound), count) for bound, count in buckets.items()))
+        return _quantile(q, sorted((float(bound), count) for bound, count in buckets.items() if bound))
 
     def _grown(self, name: str) -> dict[Labels, float]:
         before = self.earlier.samples.get(name, _NONE)
         return {
             labels: _growth(before.get(labels, 0.0), value)
             for labels, value in self.later.samples.get(name, _NONE).items()
-            if not isnan(value)
         }
 
 
@@ -149,9 +155,8 @@ def _select(series: Series, having: Mapping[str, str]) -> Iterator[tuple[Labels,
 def _by(label: str, series: Iterator[tuple[Labels, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for labels, value in series:
-        if not isnan(value):
-            key = next((held for name, held in labels if name == label), "")
-            sums[key] = sums.get(key, 0.0) + value
+        key = next((held for name, held in labels if name == label), "")
+        sums[key] = sums.get(key, 0.0) + value
     return sums
 
 

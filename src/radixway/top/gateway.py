@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -42,7 +42,7 @@ class SeenRequest(msgspec.Struct, frozen=True):
     """A finished request, of `/requests`. What nobody knows of it is None."""
 
     id: str
-    began_at: float
+    began_at: Annotated[float, msgspec.Meta(ge=0, lt=2**37)]
     """Seconds since the epoch."""
     asked: str | None = None
     model: str | None = None
@@ -103,7 +103,7 @@ class Reader:
         )
         try:
             scrape = Scrape.read(text.decode(), monotonic())
-        except NotMetrics as error:
+        except (NotMetrics, UnicodeDecodeError) as error:
             raise CallFailed(f"what answers at {self.url} is no gateway: {error}") from None
         return Look(
             scrape,

@@ -13,6 +13,8 @@ from radixway.transports.bounded import AnswerTooLarge, read_at_most
 
 _GOOD_FOR_S = 2.0
 _PATIENCE_S = 1.0
+_LARGEST_BYTES = 1 << 21
+"""Of a worker's page; engines' have some tens of kilobytes, and whoever reads it keeps requests waiting."""
 _ANSWER = frozenset({WorkerState.READY, WorkerState.STALE, WorkerState.DRAINING})
 
 
@@ -53,7 +55,9 @@ class WorkerReports:
                 timeout=aiohttp.ClientTimeout(total=_PATIENCE_S),
                 allow_redirects=False,
             ) as response:
-                return read_report(await read_at_most(response)) if response.status == 200 else None
+                if response.status != 200:
+                    return None
+                return read_report(await read_at_most(response, _LARGEST_BYTES))
         except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge):
             return None
 
