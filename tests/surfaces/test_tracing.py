@@ -87,6 +87,25 @@ async def test_a_request_is_one_trace_that_goes_on_from_its_caller_to_its_worker
     assert not any(SECRET.encode() in body for body in collector.bodies)
 
 
+@pytest.mark.parametrize("ratio", [0, 1])
+async def test_a_traced_request_is_the_exemplar_of_each_time_that_was_taken_of_it(ratio):
+    tenants = {"tenants": {"default": {"rates": {"requests_per_minute": 9999}}}}
+    async with http_collector() as collector, scripted_worker(three_events) as worker:
+        settings = tracing(collector, sample_ratio=ratio) | tenants
+        async with running_gateway(worker.url, **settings) as gateway:
+            url = gateway.url + "/v1/chat/completions"
+            async with gateway.client.post(url, json=asked(stream=True)) as answer:
+                assert b"three" in await answer.read()
+            if ratio:
+                await collector.until(has_root)  # counted in the same breath
+            accept = {"accept": "application/openmetrics-text"}
+            async with gateway.client.get(gateway.url + "/metrics/prometheus", headers=accept) as scrape:
+                lines = (await scrape.text()).splitlines()
+    marked = {line.partition("_bucket")[0] for line in lines if ' # {trace_id="' in line}
+    names = ("request", "first_byte", "tenant_first_byte", "time_to_first_token")
+    assert marked == ({f"radixway_{name}_seconds" for name in names} if ratio else set())
+
+
 async def test_streams_retries_errors_and_departures_are_told_as_they_were():
     async with http_collector() as collector, scripted_worker(three_events) as good:
         async with (

@@ -236,6 +236,7 @@ class Exchange:
             sent.first_byte_s,
             request.journal.elapsed_s(),
             tenant=None if request.tenancy is None else request.tenancy.name,
+            trace_id=request.journal.trace_id,
         )
         if failure is not None:
             exchanges.failed(surface, model, failure.code or "unknown")
