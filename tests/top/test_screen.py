@@ -129,6 +129,20 @@ async def test_enter_explains_a_request():
             assert not isinstance(app.screen, Page)
 
 
+@pytest.mark.parametrize("before", [(), ("slash",), ("tab", "enter")])
+async def test_an_interrupt_ends_it_wherever_one_is(before):
+    async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
+        await ask(gateway)
+        app = Top(Reader(gateway.url), NEVER_S)
+        async with app.run_test(size=(80, 40)) as pilot:
+            await app.look()
+            await pilot.press(*before)
+            await finished(app, pilot)
+            assert app.return_code is None
+            await pilot.press("ctrl+c")
+            assert app.return_code == 0
+
+
 async def test_a_gateway_that_goes_away_and_comes_back_is_shown(free_port):
     app = Top(Reader(f"http://127.0.0.1:{free_port}"), NEVER_S)
     async with scripted_worker(answer) as worker, app.run_test(size=(120, 24)) as pilot:

@@ -44,6 +44,7 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
         Binding("p", "pause", "Pause"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("d", "drain", "Drain/resume"),
