@@ -29,15 +29,17 @@ async def test_who_called_what_when_and_what_became_of_it(tmp_path):
             await gateway.post(f"/remove_worker?url={other}", {})
             status, _, _ = await gateway.post("/remove_worker?url=a%20forged%0Aline", {}, headers=KEY)
             assert status >= 400
+            await gateway.post("/add_worker?url=http://me:pass%40word@10.0.0.9:1", {}, headers=KEY)
             await gateway.get("/list_workers", headers=KEY)  # reading is no deed
             await gateway.chat()  # nor is this an administrator's
             await gateway.gateway.audit.log.flush()
-        added, refused, failed = written(tmp_path)
+        added, refused, failed, secret = written(tmp_path)
     assert (added["path"], added["target"], added["by"]) == ("/add_worker", other, "admin_key")
     assert (added["status"], added["request"], added["method"]) == (200, "one", "POST")
     assert added["address"] == "127.0.0.1" and added["time"]
     assert (refused["by"], refused["status"], refused["target"]) == (NOBODY, 401, other)
     assert failed["target"].startswith("sha256:") and failed["status"] == status
+    assert (secret["target"], secret["status"]) == ("10.0.0.9:1", 400)
 
 
 async def test_every_answer_has_an_id_whatever_it_is():

@@ -95,4 +95,5 @@ def _target_of(query: bytes) -> str | None:
     except ValueError:
         return None
     named = next((asked[name][0] for name in _TARGETS if name in asked), None)
-    return None if named is None else name_or_digest(named, _PATH)
+    # Who writes credentials into a URL is refused, and they are written down nowhere.
+    return None if named is None else name_or_digest(named.rpartition("@")[2], _PATH)
