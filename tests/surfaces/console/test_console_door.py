@@ -2,13 +2,15 @@
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from shutil import rmtree
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
 from radixway.surfaces.console import door as doors
-from radixway.web import AppServer, bind
+from radixway.surfaces.console.places import private_directory
+from radixway.web import AppServer, bind, bind_unix
 from running_gateway import running_gateway
 
 KEY = "the-admin-key"
@@ -201,6 +203,20 @@ async def test_several_processes_on_one_port_lead_a_visitor_back_to_the_same_con
                 ) as answer,
             ):
                 assert answer.status == 200
+
+
+async def test_a_tab_whose_console_was_killed_with_its_gateway_is_led_to_another(unlocked, visitor):
+    port = unlocked.url.rpartition(":")[2]
+    left_behind = private_directory() / f"{port}-01234567"
+    left_behind.mkdir()
+    try:
+        bind_unix(left_behind / "console").close()
+        cookie = f"radixway_console_{port}={left_behind.name}"
+        headers = {"cookie": cookie, "origin": unlocked.url}
+        async with asyncio.timeout(60), visitor.ws_connect(unlocked.url + SOCKET, headers=headers) as socket:
+            assert (await socket.receive()).type is aiohttp.WSMsgType.TEXT
+    finally:
+        rmtree(left_behind)
 
 
 async def test_a_gateway_without_the_package_says_what_to_install(visitor, monkeypatch):

@@ -52,8 +52,8 @@ async def pass_request(
 async def pass_socket(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers
 ) -> None:
-    """The WebSocket, until either side closes it."""
-    await receive()  # websocket.connect
+    """The WebSocket, until either side closes it. Raises ClientConnectorError before anything was received,
+    so that somebody else can be asked."""
     try:
         pages = await session.ws_connect(
             _target(scope),
@@ -63,9 +63,11 @@ async def pass_socket(
             autoping=True,
         )
     except aiohttp.WSServerHandshakeError:
+        await receive()  # websocket.connect
         await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
         return
     async with pages:
+        await receive()  # websocket.connect
         await send({"type": "websocket.accept", "subprotocol": pages.protocol})
         ways = [asyncio.create_task(_to_pages(receive, pages)), asyncio.create_task(_to_browser(pages, send))]
         try:
