@@ -15,7 +15,7 @@ phone.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,12 +85,17 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def signed_in(live: Live, browser: Browser) -> list[Any]:
     """The cookies of one who has signed in."""
+    return await sign_in(browser, live.url, live.key)
+
+
+async def sign_in(browser: Browser, url: str, key: str) -> list[Any]:
+    """With that key at that gateway; the browser's cookies then."""
     context = await browser.new_context()
     page = await context.new_page()
-    await page.goto(f"{live.url}/console/sign-in")
-    await page.get_by_label("Admin key").fill(live.key)
+    await page.goto(f"{url}/console/sign-in")
+    await page.get_by_label("Admin key").fill(key)
     await page.get_by_role("button", name="Sign in").click()
-    await page.wait_for_url(f"{live.url}/console/")
+    await page.wait_for_url(f"{url}/console/")
     cookies = await context.cookies()
     await context.close()
     return cookies
@@ -99,13 +104,19 @@ async def signed_in(live: Live, browser: Browser) -> list[Any]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> AsyncIterator[OpenPage]:
     """`await open_page("/workers", phone=True, dark=True, locale="zh-CN")`: a page of a signed-in
-    browser's, once
-    it is alive. An error in its scripts fails the test."""
+    browser's, once it is alive. An error in its scripts fails the test. `url`: of another gateway, with the
+    cookies of `sign_in` there."""
     contexts = []
     errors: list[str] = []
 
     async def open_page(
-        path: str, *, phone: bool = False, dark: bool = False, locale: str = "en-GB", url: str | None = None
+        path: str,
+        *,
+        phone: bool = False,
+        dark: bool = False,
+        locale: str = "en-GB",
+        url: str | None = None,
+        cookies: Sequence[Any] = (),
     ) -> Page:
         context = await browser.new_context(
             viewport=PHONE if phone else WIDE,
@@ -116,7 +127,7 @@ async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> Async
         )
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
-        await context.add_cookies(signed_in)
+        await context.add_cookies([*signed_in, *cookies])
         page = await context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         await page.goto(f"{url or live.url}/console{path}")

@@ -18,6 +18,11 @@ TEXTS = {
     "playground.more": Said("Tools and other fields", "工具与其他字段"),
     "playground.tools": Said("Tools (JSON list)", "工具（JSON 列表）"),
     "playground.extra": Said("Other fields (JSON object)", "其他字段（JSON 对象）"),
+    "playground.key": Said("A tenant's key, to ask in their name", "租户密钥（以该租户的身份提问）"),
+    "playground.needs_key": Said(
+        "This gateway answers tenants alone. Give a tenant's key under “Tools and other fields”.",
+        "此网关只回答租户。请在“工具与其他字段”中填写租户密钥。",
+    ),
     "playground.empty": Said("Write a prompt first.", "请先输入提示词。"),
     "playground.no_json": Said("{field}: {why}", "{field}：{why}"),
     "playground.run": Said("Run", "运行"),

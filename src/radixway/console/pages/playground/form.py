@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,6 +18,13 @@ class BadForm(Exception):
     """A field cannot be read; the text is told to whoever wrote it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A `KeyHolder` for as long as an answer takes."""
+
+    key: str | None = field(repr=False)
+
+
 class Form:
     """The fields, drawn where it is made."""
 
@@ -24,7 +32,7 @@ class Form:
         say = self._say = visit.say
         names = [AUTO, *(name for name in models if name != AUTO)]
         self.prompt = ui.textarea(say("playground.prompt"), placeholder=say("playground.prompt.hint"))
-        self.prompt.props("outlined autogrow data-search").classes("rw-prompt")
+        self.prompt.props("outlined autogrow stack-label data-search").classes("rw-prompt")
         self.system = ui.textarea(say("playground.system")).props("outlined autogrow dense")
         with ui.element("div").classes("rw-fields"):
             self.model = ui.select(names, value=AUTO, label=say("playground.model")).props("outlined dense")
@@ -34,14 +42,20 @@ class Form:
             self.heat.props("outlined dense clearable")
         with ui.expansion(say("playground.more")).classes("rw-more").props("dense"):
             self.tools = ui.textarea(say("playground.tools"), placeholder="[]")
-            self.tools.props("outlined autogrow dense spellcheck=false").classes("rw-mono")
+            self.tools.props("outlined autogrow dense stack-label spellcheck=false").classes("rw-mono")
             self.extra = ui.textarea(say("playground.extra"), placeholder='{"top_p": 0.9}')
-            self.extra.props("outlined autogrow dense spellcheck=false").classes("rw-mono")
+            self.extra.props("outlined autogrow dense stack-label spellcheck=false").classes("rw-mono")
+            self._key = ui.input(say("playground.key")).props("outlined dense type=password autocomplete=off")
 
     @property
     def text(self) -> str:
         """The prompt."""
         return self.prompt.value or ""
+
+    @property
+    def key(self) -> str | None:
+        """A tenant's, in whose name is to be asked; None: one's own."""
+        return (self._key.value or "").strip() or None
 
     def body(self) -> dict[str, Any]:
         """Of the chat completion. Raises BadForm."""

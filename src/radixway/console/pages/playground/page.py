@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from radixway.console.calls import CallFailed, Refused
+from radixway.console.calls import CallFailed, Refused, SignedOut
 from radixway.console.page import Page, Visit
 from radixway.console.pages.playground.answering import Answer
 from radixway.console.pages.playground.findings import (
@@ -18,7 +18,7 @@ from radixway.console.pages.playground.findings import (
     draw_tools_and_cache,
     draw_worker,
 )
-from radixway.console.pages.playground.form import BadForm, Form
+from radixway.console.pages.playground.form import Asker, BadForm, Form
 from radixway.console.parts import card, chip
 
 
@@ -103,7 +103,8 @@ class _Desk:
         self._task = background_tasks.create(working(), name="playground")
 
     async def _look(self, body: Mapping[str, Any]) -> None:
-        classifying = asyncio.ensure_future(self._classify())
+        text = self._form.text
+        classifying = asyncio.ensure_future(self._classify(text))
         try:
             told = await self._visit.gateway.post("/rehearse", body)
         except BaseException:
@@ -114,7 +115,7 @@ class _Desk:
         if told["answer"] is not None:
             with card(self._visit.say("playground.answer")):
                 ui.label(_said(told["answer"])).classes("rw-text")
-        await self._findings(steps, told["steps"], told["model"], classifying, told["sent"])
+        await self._findings(text, steps, told["steps"], told["model"], classifying, told["sent"])
 
     async def _draw_outcome(self, told: Mapping[str, Any]) -> None:
         say = self._visit.say
@@ -129,14 +130,15 @@ class _Desk:
                 ui.label(refusal["message"])
 
     async def _run(self, body: Mapping[str, Any]) -> None:
-        visit = self._visit
+        visit, text, key = self._visit, self._form.text, self._form.key
+        asked = visit.gateway if key is None else visit.gateway.under(Asker(key))
         with card(visit.say("playground.answer")):
             answer = Answer(visit)
             below = ui.element("div").classes("rw-stack")
         rest = ui.element("div").classes("rw-stack")
-        classifying = asyncio.ensure_future(self._classify())
+        classifying = asyncio.ensure_future(self._classify(text))
         try:
-            await answer.stream(visit.gateway, body)
+            await answer.stream(asked, body)
         except asyncio.CancelledError:
             if self._is_left:
                 raise
@@ -144,6 +146,12 @@ class _Desk:
                 chip(visit.say("playground.stopped"), "warn")
             if self._task is not None:
                 self._task.uncancel()
+        except SignedOut as error:  # of models, not of the console: who sees all need not be a tenant
+            classifying.cancel()
+            with below:
+                chip(visit.say("playground.would.refused", status=401), "bad")
+                ui.label(visit.say("playground.needs_key") if key is None else str(error))
+            return
         except Refused as error:
             with below:
                 chip(visit.say("playground.would.refused", status=error.status), "bad")
@@ -151,15 +159,15 @@ class _Desk:
         with below:
             ui.link(visit.say("playground.request"), f"/requests/{answer.request_id}")
         with rest:
-            await self._explain(answer.request_id, body, classifying)
+            await self._explain(answer.request_id, body, text, classifying)
 
     async def _explain(
-        self, request_id: str, body: Mapping[str, Any], classifying: asyncio.Future[Any]
+        self, request_id: str, body: Mapping[str, Any], text: str, classifying: asyncio.Future[Any]
     ) -> None:
         journal = await self._journal(request_id)
         steps = _by_name(journal)
         model = steps.get("semantic", {}).get("model") or body["model"]
-        await self._findings(steps, journal, model, classifying)
+        await self._findings(text, steps, journal, model, classifying)
 
     async def _journal(self, request_id: str) -> list[dict[str, Any]]:
         """Kept once the gateway has noticed the end, which may be a moment after a stop."""
@@ -174,26 +182,28 @@ class _Desk:
 
     async def _findings(
         self,
+        prompt: str,
         steps: Mapping[str, Mapping[str, Any]],
         journal: Sequence[Mapping[str, Any]],
         model: str | None,
         classifying: asyncio.Future[Any],
         sent: Any = None,
     ) -> None:
+        """`prompt`: as it was asked, which may not be what stands in the form by now."""
         text = await classifying
         with ui.element("div").classes("rw-grid wide"):
             draw_decision(self._visit, steps, model, text)
-            draw_safety(self._visit, self._form.text, text, steps)
+            draw_safety(self._visit, prompt, text, steps)
             draw_worker(self._visit, steps)
             draw_tools_and_cache(self._visit, steps)
         draw_journal(self._visit, journal, sent)
 
-    async def _classify(self) -> Any:
+    async def _classify(self, text: str) -> Any:
         """What classifiers say of the prompt; None where there are none."""
         options = {"pii": {"return_positions": True}, "security": {"include_reasoning": True}}
         try:
             return await self._visit.gateway.post(
-                "/api/v1/classify/combined", {"text": self._form.text, "options": options}
+                "/api/v1/classify/combined", {"text": text, "options": options}
             )
         except CallFailed:
             return None
