@@ -121,10 +121,11 @@ def _banner(visit: Visit, is_over: Callable[[], bool]) -> None:
         banner.set_visibility(away)
 
     def look() -> None:
+        if is_over():
+            ui.navigate.to("/sign-in")  # which NiceGUI puts behind the pages' own path
+            return
         visit.watch.want(visit.gateway)
         show(visit.watch.away)
-        if is_over():
-            ui.navigate.to("/sign-in")
 
     visit.on_away = show
     ui.timer(1.0, look)

@@ -29,6 +29,18 @@
     }
   });
 
+  // A page whose connection is refused asks whether somebody is signed in still: what it shows is not for others.
+  const leave = async () => {
+    const asked = { method: "HEAD", redirect: "manual", headers: { accept: "text/html" } };
+    const answer = await fetch(location.href, asked).catch(() => null);
+    if (answer?.type === "opaqueredirect") location.reload();
+  };
+  const waiting = setInterval(() => {
+    if (!window.socket) return;
+    clearInterval(waiting);
+    window.socket.on("connect_error", leave);
+  }, 200);
+
   window.radixway = {
     /** Remember a preference for a year, and show the page as it says. */
     prefer(name, value) {

@@ -46,7 +46,7 @@ class _Simulations:
         self._chosen: str | None = None
         self._shown: tuple[Any, ...] | None = None
         """The chosen one as it was drawn: id and state."""
-        self._listed: list[tuple[Any, ...]] = []
+        self._listed: list[tuple[Any, ...]] | None = None
         self._list: ui.element
         self._outcome: ui.element
         self._progress: ui.linear_progress | None = None
