@@ -1,4 +1,7 @@
-"""What the gateway tells about itself: metrics, logging and the journal of each request."""
+"""What the gateway tells about itself: metrics, traces, logs and the journal of each request.
+
+`scrapes.py` and `figures.py` read a gateway's metrics again, for whoever shows them to people.
+"""
 
 from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
