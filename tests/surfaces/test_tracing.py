@@ -140,23 +140,6 @@ async def test_streams_retries_errors_and_departures_are_told_as_they_were():
     assert not any(SECRET.encode() in body for body in collector.bodies)
 
 
-async def test_a_traced_request_is_the_exemplar_of_what_it_took():
-    async with http_collector() as collector, scripted_worker(three_events) as worker:
-        async with running_gateway(worker.url, **tracing(collector)) as gateway:
-            path, sent = gateway.url + "/v1/chat/completions", {"traceparent": PARENT}
-            async with gateway.client.post(path, json=asked(stream=True), headers=sent) as response:
-                await response.read()
-            accept = {"accept": "application/openmetrics-text"}
-            async with gateway.client.get(gateway.url + "/metrics/prometheus", headers=accept) as response:
-                lines = (await response.text()).splitlines()
-    told = {line.partition("_bucket")[0] for line in lines if f'# {{trace_id="{TRACE}"}}' in line}
-    assert told == {
-        "radixway_request_seconds",
-        "radixway_first_byte_seconds",
-        "radixway_time_to_first_token_seconds",
-    }
-
-
 async def test_prompts_are_shown_where_that_is_switched_on():
     async with http_collector() as collector, scripted_worker() as worker:
         async with running_gateway(worker.url, **tracing(collector, record_prompts=True)) as gateway:
