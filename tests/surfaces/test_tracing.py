@@ -15,6 +15,10 @@ from chatting import Chatter
 from guarded import guarded
 from hand_driven_worker import CHAT
 from otlp_collector import grpc_collector, http_collector
+from radixway.pipeline import Request
+from radixway.surfaces.telling import spans_to_make
+from radixway.telemetry import Journal
+from radixway.telemetry.tracing import LONGEST_PROMPT, Ended, Trace
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
 
@@ -146,6 +150,14 @@ async def test_prompts_are_shown_where_that_is_switched_on():
             await gateway.post("/v1/chat/completions", asked())
             spans = await collector.until(has_root)
     assert SECRET in root_of(spans).fields["gen_ai.input.messages"]
+
+
+def test_no_long_prompt_waits_for_its_export():
+    request = Request("r", "openai.chat", "/", Journal("r"), raw=b"a" * 2 * LONGEST_PROMPT)
+    request.journal.trace = Trace(None, sampled=True)
+    make = spans_to_make(request, "POST", "/", 200, 0.1, None, with_prompt=True)
+    held = max(len(each.prompt) for each in make.args if isinstance(each, Ended))
+    assert held == LONGEST_PROMPT == len(make()[0].fields["gen_ai.input.messages"])
 
 
 async def test_what_a_caller_decided_goes_before_the_ratio_and_workers_hear_of_it():

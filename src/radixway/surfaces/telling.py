@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from radixway.pipeline import Chunks, Next, Reply, Request, Used
 from radixway.telemetry import log_fields
-from radixway.telemetry.tracing import Ended, Span, Tracing, spans_of_request
+from radixway.telemetry.tracing import LONGEST_PROMPT, Ended, Span, Tracing, spans_of_request
 from radixway.web import HttpError
 
 log = logging.getLogger("radixway.requests")
@@ -71,7 +71,7 @@ def spans_to_make(
         error=error,
         first_byte_s=first_byte_s,
         total_s=journal.elapsed_s(),
-        prompt=request.raw if with_prompt else None,
+        prompt=request.raw[:LONGEST_PROMPT] if with_prompt else None,
     )
     return partial(spans_of_request, journal, trace, ended)
 

@@ -4,12 +4,13 @@ Nothing here imports OpenTelemetry's packages before tracing is configured.
 """
 
 from radixway.telemetry.tracing.context import Caller, read_caller
-from radixway.telemetry.tracing.of_requests import Ended, spans_of_request
+from radixway.telemetry.tracing.of_requests import LONGEST_PROMPT, Ended, spans_of_request
 from radixway.telemetry.tracing.span import Span, spans_of
 from radixway.telemetry.tracing.trace import Timed, Trace
 from radixway.telemetry.tracing.tracing import Tracing, build_tracing, split_headers
 
 __all__ = [
+    "LONGEST_PROMPT",
     "Caller",
     "Ended",
     "Span",

@@ -56,7 +56,8 @@ _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "estimated")
 _OPERATIONS = {"openai.completions": "text_completion", "generate": "text_completion"}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
 """What looks like a model's name; a client may write anything where one belongs."""
-_LONGEST_PROMPT = 64 * 1024
+LONGEST_PROMPT = 64 * 1024
+"""Bytes of what was asked that are shown; no more of it may wait for an export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Ended:
     first_byte_s: float | None
     total_s: float
     prompt: bytes | None = None
-    """What was asked, as it went to the worker: only where that is to be shown."""
+    """What was asked, as it went to the worker, or its beginning: only where that is to be shown."""
 
 
 def spans_of_request(journal: Journal, trace: Trace, ended: Ended) -> list[Span]:
@@ -148,7 +149,7 @@ def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, An
         fields["error.type"] = ended.error
     fields |= _shown(used, _USAGE)
     if ended.prompt is not None:
-        fields["gen_ai.input.messages"] = ended.prompt[:_LONGEST_PROMPT].decode("utf-8", "replace")
+        fields["gen_ai.input.messages"] = ended.prompt.decode("utf-8", "replace")
     return fields
 
 
