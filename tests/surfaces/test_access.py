@@ -24,6 +24,29 @@ def test_without_key_and_networks_only_this_machine_may_call():
     assert not passes("10.1.2.3")
 
 
+@pytest.mark.parametrize(
+    "name", ["localhost:30000", "127.0.0.1:30000", "[::1]:30000", "a.localhost", "gateway:80", "", "["]
+)
+def test_without_a_key_it_answers_to_this_machines_names(name):
+    assert passes("127.0.0.1", [(b"host", name.encode())])
+
+
+@pytest.mark.parametrize(
+    "name", ["rebound.example:30000", "127.0.0.1.rebound.example", "LOCALHOST.rebound.example."]
+)
+def test_a_page_whose_name_was_led_to_this_machine_is_no_administrator(name):
+    headers = [(b"host", name.encode())]
+    assert not passes("127.0.0.1", headers)
+    assert passes("127.0.0.1", [*headers, *KEY], admin_key="hush")
+    assert passes("127.0.0.1", headers, admin_networks=["127.0.0.0/8"])
+
+
+def test_who_is_refused_for_a_name_is_told_so():
+    scope = {"type": "http", "client": ("127.0.0.1", 1), "headers": [(b"host", b"rebound.example:30000")]}
+    with pytest.raises(Unauthorized, match="'rebound.example', under which this call came: ask at localhost"):
+        AdminAccess(GatewaySection())(Request(scope))
+
+
 def test_a_configured_network_needs_no_key():
     networks = {"admin_networks": ["10.0.0.0/8", "fd00::/8"]}
     for section in (networks, networks | {"admin_key": "hush"}):

@@ -26,6 +26,7 @@ from radixway.console.calls import CallFailed, Calls, Line
 from radixway.console.page import BASE
 from radixway.console.preferences import PREFERENCES, preferences_of
 from radixway.console.signing import SignedIn, SignIns
+from radixway.web.host_names import is_local, name_in
 
 SIGN_IN = f"{BASE}/sign-in"
 _OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
@@ -159,14 +160,7 @@ def session_cookie(request: HTTPConnection) -> str:
 
 def _is_local_name(request: HTTPConnection, hosts: Collection[str]) -> bool:
     host = request.headers.get("host", "").lower()
-    name = (urlsplit(f"//{host}").hostname or "") if host else ""
-    if host in hosts or name in hosts or name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+    return host in hosts or name_in(host) in hosts or is_local(host)
 
 
 def _with_headers(send: Send) -> Send:

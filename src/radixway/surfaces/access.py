@@ -12,17 +12,20 @@ from radixway.config import GatewaySection
 from radixway.pipeline import Forbidden, Unauthorized
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.networks import is_within
+from radixway.web.host_names import may_be_foreign, name_in
 
 BY = "radixway.admin"
 """Where a scope says who makes an administrator's call; `NOBODY` where it was refused."""
 NOBODY = "nobody"
+_LONGEST_NAME = 253
 
 
 class AdminAccess:
     """A FastAPI dependency: lets a call pass that carries the key, or comes from a network that needs none.
 
     The key is the gateway's admin key, or one of a tenant with one of `scopes`. Where neither the gateway nor
-    any tenant has keys, calls from this machine pass too.
+    any tenant has keys, calls from this machine pass too, but not under a name that another site may have: a
+    page of that site's could have it led here (DNS rebinding).
     """
 
     def __init__(
@@ -51,6 +54,12 @@ class AdminAccess:
             if self._callers.key_of(request.scope) is not None:
                 raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
         elif self._key is None:
+            if self._is_from_here(request):
+                name = name_in(request.headers["host"])[:_LONGEST_NAME]
+                raise Unauthorized(
+                    f"another site may have the name {name!r}, under which this call came: ask at localhost "
+                    "or an address, or set gateway.admin_key or gateway.admin_networks"
+                )
             raise Unauthorized(
                 "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
             )
@@ -62,8 +71,11 @@ class AdminAccess:
         if host is not None and is_within(host, self._networks):
             return True
         if not self.needs_key:
-            return host is not None and ip_address(host).is_loopback
+            return self._is_from_here(request) and not may_be_foreign(request.headers.get("host", ""))
         return self.has_key(request)
+
+    def _is_from_here(self, request: Request) -> bool:
+        return request.client is not None and ip_address(request.client.host).is_loopback
 
     def _who(self, request: Request) -> str:
         """Who calls, as the audit log knows them: users are not named there."""
