@@ -22,10 +22,12 @@ from radixway.surfaces.console.places import socket_of
 from radixway.surfaces.console.process import ConsoleProcess, NoConsole
 from radixway.surfaces.gate import Gate
 from radixway.surfaces.whoami import whoami_routes
-from radixway.web import App, Receive, Scope, Send, join
+from radixway.web import App, Message, Receive, Scope, Send, join
 
 log = logging.getLogger(__name__)
 
+_ANSWERS_WITHIN_S = 60.0
+"""Longer than a page takes, and than the pause between two signs of life of one that is polled."""
 _INSTALL = "pip install 'radixway[console]'"
 
 
@@ -65,18 +67,26 @@ class ConsoleDoor:
         cookie = f"radixway_console_{port or 0}"
         known = _cookie(scope, cookie)
         told = self._of_the_visitor(scope)
+        repeatable = scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD")
         try:
             if known is not None and known != self._process.name:
                 other = socket_of(known, port or 0)
-                if other is not None and await self._pass(other, scope, receive, send, told, ()):
+                if other is not None:
+                    if await self._pass(other, scope, receive, send, told, ()):
+                        return
+                    if not repeatable:
+                        await _away(scope, receive, send)
+                        return
+            for again in (repeatable, False):
+                own = await self._process.running(port or 0)
+                answer: list[tuple[bytes, bytes]] = []
+                if known != self._process.name:
+                    value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
+                    answer.append((b"set-cookie", value.encode("ascii")))
+                if await self._pass(own, scope, receive, send, told, answer):
                     return
-            own = await self._process.running(port or 0)
-            answer: list[tuple[bytes, bytes]] = []
-            if known != self._process.name:
-                value = f"{cookie}={self._process.name}; Path=/console; HttpOnly; SameSite=Strict"
-                answer.append((b"set-cookie", value.encode("ascii")))
-            if await self._pass(own, scope, receive, send, told, answer):
-                return
+                if not (again and await self._process.has_ended()):
+                    break
         except (NoConsole, OSError):
             pass
         await _away(scope, receive, send)
@@ -90,23 +100,36 @@ class ConsoleDoor:
     async def _pass(
         self, to: Path, scope: Scope, receive: Receive, send: Send, told: Headers, answer: Headers
     ) -> bool:
-        """False if nobody listens there."""
+        """False if nobody answered there, and so nothing was sent."""
+        answered = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
         try:
             if scope["type"] == "http":
-                await pass_request(self._session(to), scope, receive, send, told, answer)
+                await pass_request(self._session(to), scope, receive, send_noting, told, answer)
             else:
-                await pass_socket(self._session(to), scope, receive, send, told)
-        except aiohttp.ClientConnectorError:
-            return False
+                await pass_socket(self._session(to), scope, receive, send_noting, told)
         except (aiohttp.ClientError, ConnectionError) as error:
-            log.debug("the console broke off: %s", error or type(error).__name__)
+            log.log(
+                logging.DEBUG if answered else logging.WARNING,
+                "the console %s: %s",
+                "broke off" if answered else "does not answer",
+                error or type(error).__name__,
+            )
+            return answered
         return True
 
     def _session(self, to: Path) -> aiohttp.ClientSession:
         if to not in self._sessions:
             self._sessions[to] = aiohttp.ClientSession(
                 connector=aiohttp.UnixConnector(str(to), limit=0),
-                timeout=aiohttp.ClientTimeout(total=None),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=_ANSWERS_WITHIN_S, sock_read=_ANSWERS_WITHIN_S
+                ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -145,7 +168,7 @@ async def _away(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1013})
         return
-    await _say(scope, receive, send, 503, "The console did not start.", "the gateway's log says why")
+    await _say(scope, receive, send, 503, "The console does not answer.", "the gateway's log says why")
 
 
 async def _say(scope: Scope, receive: Receive, send: Send, status: int, text: str, hint: str) -> None:

@@ -28,8 +28,8 @@ _SKIPPED = ("user-agent", "accept", "accept-encoding", "content-type")
 async def pass_request(
     session: aiohttp.ClientSession, scope: Scope, receive: Receive, send: Send, more: Headers, answer: Headers
 ) -> None:
-    """The request with the headers `more`; its answer with the headers `answer`. Raises ClientConnectorError
-    before anything was sent or read."""
+    """The request with the headers `more`; its answer with the headers `answer`. Raises ClientError, also
+    before anything was sent."""
     declared = [value for name, value in scope["headers"] if name == b"content-length"]
     headers = _kept(scope, more) + [("content-length", value.decode("ascii")) for value in declared]
     has_body = bool(declared) or any(name == b"transfer-encoding" for name, _ in scope["headers"])

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 5.0
+_ENDING_S = 0.5
 _AGAIN_AFTER_S = 5.0
 """One that could not start is not tried again with every request."""
 
@@ -58,6 +59,15 @@ class ConsoleProcess:
                     raise NoConsole from None
         assert self._directory is not None
         return self._directory / "console"
+
+    async def has_ended(self) -> bool:
+        """Whether it has; one that is ending is waited for a moment."""
+        process = self._process
+        if process is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ENDING_S):
+                    await process.wait()
+        return process is None or process.returncode is not None
 
     async def close(self) -> None:
         """End it."""
