@@ -36,7 +36,7 @@ from radixway.pipeline.reply import Chunks, Reply
 from radixway.pipeline.request import ANY_MODEL, Request
 from radixway.pipeline.retry import Retry
 from radixway.pipeline.tenancy import Tenancy, model_pattern
-from radixway.pipeline.timing import traced
+from radixway.pipeline.tracing import traced
 from radixway.pipeline.usage import Metered, Used, count_texts, used_of
 
 __all__ = [

@@ -12,7 +12,7 @@ from radixway.pipeline.dotted import find_class, wraps_apps
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
 from radixway.pipeline.timed import TimedEnd, TimedStep
-from radixway.pipeline.timing import traced
+from radixway.pipeline.tracing import traced
 from radixway.telemetry import Metrics, Steps
 
 if TYPE_CHECKING:
