@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import aiohttp
@@ -13,6 +14,7 @@ import pytest
 from gateway_process import gateway_process
 from radixway.config import ConfigError
 from radixway.telemetry import Metrics, Scrape
+from radixway.telemetry.metrics import sharing
 from scripted_worker import Exchange, scripted_worker
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -129,3 +131,22 @@ def test_files_that_died_half_made_and_a_directory_that_goes_away_cost_no_scrape
     shared.mkdir()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
     subprocess.run([sys.executable, "-c", SPOILT, str(shared)], check=True, timeout=60)
+
+
+async def test_what_others_have_written_is_put_together_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    merge = sharing._merge
+
+    def watched(*given) -> None:
+        threads.append(threading.get_ident())
+        merge(*given)
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr(sharing, "_merge", watched)
+    metrics = Metrics()
+    metrics.exchanges.answered("s", "m", 200, 0.1, 0.2)
+    told = await metrics.scrape()
+    assert b'radixway_requests_total{model="m",status="200",surface="s"} 1.0' in told.body
+    assert threads and threading.get_ident() not in threads

@@ -176,20 +176,19 @@ class Metrics:
         """What there is to tell, in the form that an `Accept` header asks for."""
         for each in self.before:
             await each()
-        families = []
-        for family in self._collect():
-            families.append(family)
-            await asyncio.sleep(0)  # with many workers one takes milliseconds, and all of them tens of these
+        families = [family async for family in _in_turns(self.registry.collect())]
+        if self._sharing is not None:
+            names = {family.name for family in families}
+            own = await self._sharing.read_in_turns()
+            families = await asyncio.to_thread(list, self._sharing.gather(own, names))
         return await asyncio.to_thread(expose, families, accept)
 
     def render(self) -> bytes:
         """The Prometheus text exposition, without asking anybody anything first."""
-        return expose(self._collect(), "").body
-
-    def _collect(self) -> Iterable[Metric]:
-        if self._sharing is None:
-            return self.registry.collect()
-        return self._sharing.gather({family.name for family in self.registry.collect()})
+        families = self.registry.collect()
+        if self._sharing is not None:
+            families = self._sharing.gather(self._sharing.read(), {family.name for family in families})
+        return expose(families, "").body
 
     def _counted(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
         return cache(Counter(name, text, labels, registry=self.registry).labels)
@@ -197,5 +196,12 @@ class Metrics:
 
 async def _write_on(sharing: Sharing) -> None:
     while True:
-        sharing.write()
+        await asyncio.to_thread(sharing.write, await sharing.read_in_turns())
         await asyncio.sleep(_WRITE_EVERY_S)
+
+
+async def _in_turns(families: Iterable[Metric]) -> AsyncIterator[Metric]:
+    """Between two families others have their turn: with many workers one takes milliseconds."""
+    for family in families:
+        yield family
+        await asyncio.sleep(0)

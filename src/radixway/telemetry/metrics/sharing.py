@@ -8,9 +8,11 @@ counting, its gauges do not.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -49,6 +51,7 @@ class Sharing:
         self._own = own
         self._name = f"radixway-{os.getpid()}-{token_hex(4)}"
         self._problem: str | None = None
+        self._writing = threading.Lock()
         self._spoilt: set[str] = set()
         """Files that cannot be read, and that was told."""
         self._lock = (directory / f"{self._name}.lock").open("wb")
@@ -57,14 +60,24 @@ class Sharing:
         Counter("radixway_shared", "Counters have a file", registry=None)
         Histogram("radixway_shared_seconds", "Histograms have a file", registry=None)
 
-    def write(self) -> None:
-        """Have the others know what this process knows now."""
-        self._write(self._read())
+    def read(self) -> list[Kept]:
+        """What this process knows now. Belongs to the event loop in which it is counted."""
+        return [each for collector, together in self._own() for each in _keep(collector, together)]
 
-    def gather(self, names: Collection[str]) -> Iterator[Metric]:
-        """All processes' families. `names`: of a gateway's; an engine may have its own in that directory."""
-        own = self._read()
-        self._write(own)
+    async def read_in_turns(self) -> list[Kept]:
+        """The same; between two collectors others have their turn."""
+        own: list[Kept] = []
+        for collector, together in list(self._own()):
+            own += _keep(collector, together)
+            await asyncio.sleep(0)
+        return own
+
+    def gather(self, own: list[Kept], names: Collection[str]) -> Iterator[Metric]:
+        """All processes' families, from any thread, once the others know what this one does.
+
+        `names`: of a gateway's; an engine may have its own in that directory.
+        """
+        self.write(own)
         others = list(self._others())
         living = [own, *(families for families, lives in others if lives)]
         workers = {_worker(sample) for families in living for sample in _states(families)}
@@ -84,21 +97,13 @@ class Sharing:
 
     def close(self) -> None:
         """The process ends: what it counted is kept."""
-        self.write()
+        self.write(self.read())
         self._lock.close()
 
-    def _read(self) -> list[Kept]:
-        return [
-            Kept(
-                family.name,
-                family.type,
-                family.documentation,
-                together,
-                [(each.name, each.labels, each.value) for each in family.samples],
-            )
-            for collector, together in self._own()
-            for family in collector.collect()
-        ]
+    def write(self, families: list[Kept]) -> None:
+        """Have the others know that. From any thread."""
+        with self._writing:
+            self._write(families)
 
     def _write(self, families: list[Kept]) -> None:
         path = self._directory / f"{self._name}.json"
@@ -142,6 +147,12 @@ class Sharing:
                 yield families, _is_locked(path.with_suffix(".lock"))
             except (OSError, msgspec.DecodeError) as error:
                 log.warning("what %s says is left out: %s", path, type(error).__name__)
+
+
+def _keep(collector: Collector, together: Together) -> Iterator[Kept]:
+    for family in collector.collect():
+        samples = [(each.name, each.labels, each.value) for each in family.samples]
+        yield Kept(family.name, family.type, family.documentation, together, samples)
 
 
 def _merge(merged: dict[str, tuple[Kept, dict[_Key, float]]], family: Kept) -> None:
