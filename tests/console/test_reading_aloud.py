@@ -1,6 +1,11 @@
 """What people who cannot see a page, or not well, find of it: names, landmarks, contrast."""
 
+from contextlib import suppress
+
 import pytest
+from playwright.async_api import TimeoutError, expect
+
+from radixway.console.pages import PAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -50,14 +55,22 @@ FAINT = """
 """
 
 
-@pytest.mark.parametrize("path", ["/live", "/workers"])
+async def left_over(page, script):
+    """What it still finds once the page is drawn and has its colours."""
+    with suppress(TimeoutError):
+        await page.wait_for_function(f"() => ({script})().length === 0")
+    return await page.evaluate(script)
+
+
+@pytest.mark.parametrize("path", [page.path for page in PAGES])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_everything_has_a_name_and_is_legible(open_page, path, dark):
     page = await open_page(path, dark=dark)
-    assert await page.evaluate(NAMELESS) == []
-    assert await page.evaluate(FAINT) == []
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert await left_over(page, NAMELESS) == []
+    assert await left_over(page, FAINT) == []
     assert await page.locator("main").count() == await page.locator("h1").count() == 1
-    assert await page.get_by_role("navigation").count() == 1
+    assert await page.get_by_role("navigation", name="Pages").count() == 1
     assert await page.locator("[aria-current=page]").count() == 1
 
 

@@ -9,7 +9,7 @@ from radixway.surfaces.prefixes.shared import Chain, fold
 
 
 def chain(blocks, model="m", tenant="t", worker="w", at=0.0) -> Chain:
-    return Chain(model, tuple(blocks), 16, tenant, worker, at, 0)
+    return Chain(model, tuple(blocks), 16, tenant, worker, at)
 
 
 def told(chains, most=1000, levels=1000):
@@ -54,7 +54,7 @@ def test_who_uses_it_is_counted_and_when_last():
     shared = fold(chains, 2, 9)[1]
     assert shared.tenants == {"a": 2, "b": 1} and shared.workers == {"w1": 1, "w2": 2}
     assert shared.last_used == 9.0
-    assert (shared.hidden, shared.hidden_requests, shared.hidden_tokens) == (3, 3, 48)
+    assert (shared.hidden, shared.hidden_tokens) == (3, 48)
 
 
 CHAINS = st.lists(
@@ -81,7 +81,7 @@ def test_every_request_passes_exactly_the_nodes_of_its_prompt(drawn):
                 )
             ]
             assert node.requests == through
-    assert all(node.hidden == node.hidden_tokens == node.hidden_requests == 0 for node in shown)
+    assert all(node.hidden == node.hidden_tokens == 0 for node in shown)
     assert all(node.parent is None or node.parent < at for at, node in enumerate(shown))
 
 

@@ -29,8 +29,6 @@ class Chain:
     worker: str
     at: float
     """Seconds since the epoch."""
-    cached_tokens: int
-    """Of its prompt, by its worker's word."""
 
 
 @dataclass(slots=True)
@@ -48,8 +46,7 @@ class Stretch:
     block: int | None = None
     """The name of its last block; None for a model's own node, which has none."""
     hidden: int = 0
-    """Nodes right below it that are not shown, their requests, and the tokens on their edges."""
-    hidden_requests: int = 0
+    """Nodes right below it that are not shown, and the tokens on their edges."""
     hidden_tokens: int = 0
     tokens: int = 0
     tenants: Counter[str] = field(default_factory=Counter)
@@ -79,11 +76,9 @@ def fold(chains: Sequence[Chain], most: int, most_levels: int) -> list[Stretch]:
         if node.parent is not None:
             above = shown[node.parent]
             above.hidden -= 1
-            above.hidden_requests -= node.requests
             above.hidden_tokens -= node.tokens
         below = _below(node, number, ordered)
         node.hidden = len(below)
-        node.hidden_requests = sum(each.requests for each in below)
         node.hidden_tokens = sum(each.tokens for each in below)
         if node.level + 1 < most_levels:
             for each in nlargest(most, below, key=lambda each: (each.requests, each.tokens)):

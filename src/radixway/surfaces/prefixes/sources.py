@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.pipeline import Used, WorkerFailed
+from radixway.pipeline import WorkerFailed
 from radixway.routing import Choice, PairChoice, Registry, Selector, Worker
 from radixway.surfaces.ending import End
 from radixway.surfaces.prefixes.shapes import Holder, Kind, Prefix, Prefixes, Sharer
@@ -66,8 +66,7 @@ class Sources:
 
     async def of_requests(self, most: int, levels: int, latest: int) -> Prefixes:
         """What the `latest` requests had in common."""
-        chains = _chains(self._book.before(None, latest))
-        nodes = await asyncio.to_thread(fold, chains, most, levels)
+        chains, nodes = await asyncio.to_thread(_tree, self._book.before(None, latest), most, levels)
         slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
         return Prefixes(
             source="requests",
@@ -176,19 +175,23 @@ class Sources:
 _TIERS: tuple[Any, ...] = ("device", "host", "disk")
 
 
+def _tree(journals: Iterable[Journal], most: int, levels: int) -> tuple[list[Chain], list[Stretch]]:
+    """In a thread: of ten thousand long prompts it takes a while."""
+    chains = _chains(journals)
+    return chains, fold(chains, most, levels)
+
+
 def _chains(journals: Iterable[Journal]) -> list[Chain]:
     """Those whose prompts routing has read."""
     chains = []
     for journal in journals:
         choice: Choice | None = None
-        model, cached = None, 0
+        model = None
         for _, _, said in journal.entries:
             if isinstance(said, Choice):
                 choice = said
             elif isinstance(said, PairChoice):
                 choice = said.answers
-            elif isinstance(said, Used):
-                cached += said.cached_tokens
             elif isinstance(said, End):
                 model = said.model
         if choice is not None and choice.request.blocks:
@@ -201,7 +204,6 @@ def _chains(journals: Iterable[Journal]) -> list[Chain]:
                     journal.tenant or "",
                     choice.worker.name,
                     journal.began_at,
-                    cached,
                 )
             )
     return chains

@@ -38,6 +38,7 @@ class _Listing:
         self._visit = visit
         self._filters = filters
         self._next: str | None = None
+        self._asked = 0
         self.live: ui.switch
         self._table: ui.table
         self._said: ui.label
@@ -61,9 +62,13 @@ class _Listing:
             )
 
     async def refresh(self) -> None:
-        """Ask again."""
+        """Ask again; an answer that others were asked for after is not shown, however late it comes."""
         say, filters = self._visit.say, self._filters
+        self._asked += 1
+        number = self._asked
         told = await self._visit.gateway.get("/requests", **filters.query(_ROWS))
+        if number != self._asked:
+            return
         self._next = told["next"]
         rows = [row_of(say, self._visit.link, row) for row in told["requests"]]
         if rows != self._table.rows:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from radixway.console.texts import Say
 
 _LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
-_SHORT_ID = 8
+_SHORT_ID = 10
 
 BODY = r"""
 <q-tr :props="props">

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from nicegui import ui
@@ -32,7 +32,7 @@ class History:
             if not past:
                 empty(say("rules.past.none"))
             for each in past:
-                at = datetime.fromtimestamp(each["saved_at"]).strftime("%Y-%m-%d %H:%M:%S")
+                at = f"{datetime.fromtimestamp(each['saved_at'], UTC):%Y-%m-%d %H:%M:%S} UTC"
                 with ui.element("div").classes("rw-row rw-past"):
                     ui.label(at).classes("rw-number")
                     ui.label(each["version"][:8]).classes("rw-mono rw-muted")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from nicegui import ui
@@ -72,7 +72,7 @@ class Trial:
         say = self._visit.say
         rows = [
             (
-                datetime.fromtimestamp(each["began_at"]).strftime("%H:%M:%S"),
+                f"{datetime.fromtimestamp(each['began_at'], UTC):%H:%M:%S} UTC",
                 each["request_id"],
                 _told(say, each["before"]),
                 _told(say, each["after"])
