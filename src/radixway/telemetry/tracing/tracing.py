@@ -71,6 +71,16 @@ class Tracing:
         return [("exported", each.exported), ("failed", each.failed), ("dropped", each.dropped)]
 
 
+def _needed(error: ImportError) -> str:
+    """What to install, by what could not be imported."""
+    if (error.name or "").startswith("opentelemetry.proto"):
+        return (
+            "needs OpenTelemetry's own messages, which xds-protos (of radixway[envoy]) has written over "
+            "with old ones: pip install --no-deps --force-reinstall opentelemetry-proto"
+        )
+    return f"needs radixway[tracing] (pip install 'radixway[tracing]'): {error}"
+
+
 def build_tracing(
     section: TracingSection,
     metrics: Metrics | None = None,
@@ -92,7 +102,7 @@ def build_tracing(
 
         exporter = OtlpExporter(settings, service=service, role=role)
     except ImportError as error:
-        told = f"needs radixway[tracing] (pip install 'radixway[tracing]'): {error}"
+        told = _needed(error)
         if is_asked_for(section):
             raise ConfigError(f"telemetry.tracing {told}") from None
         log.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: that %s", told)
