@@ -230,6 +230,7 @@ async def test_a_collector_that_fails_hangs_or_is_gone_costs_no_request_and_show
                 assert (await gateway.post("/v1/chat/completions", asked()))[0] == 200
             told = await until_told(gateway, lambda told: told["error"] is not None)
             assert told["failed"] > 0 and told["to"].startswith(collector.url)
+            assert "Connection refused" in told["error"]
 
 
 async def leads_elsewhere(exchange):

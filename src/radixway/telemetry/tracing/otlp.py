@@ -55,9 +55,12 @@ class OtlpExporter:
         """See `Exporter`."""
         with self._complaints:
             result = self._exporter.export([self._readable(span) for span in spans])
-        if result is not SpanExportResult.SUCCESS:
-            return Refused(self._complaints.last or "the collector did not take them", len(spans))
         posting = self._posting
+        if result is not SpanExportResult.SUCCESS:
+            # The library says "timeout, max retries or shutdown" of much, and not what was wrong.
+            why = (posting is not None and posting.why) or self._complaints.last
+            told = why or "the collector did not take them"
+            return Refused(" ".join(told.split())[:_LONGEST], len(spans))
         if posting is None or not posting.rejected:
             return None
         told = f"the collector rejects {posting.rejected} of {len(spans)} spans: {posting.why}"

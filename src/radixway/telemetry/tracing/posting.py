@@ -27,13 +27,18 @@ class Posting(requests.Session):
         self.rejected = 0
         """Spans of the last export that the collector says it has not kept, and …"""
         self.why = ""
-        """… why."""
+        """… why; or why no answer came at all."""
 
     def request(self, *args: Any, **more: Any) -> requests.Response:
         """See `requests.Session`. `timeout` is of the whole answer. Raises NotTaken too."""
         self.rejected, self.why = 0, ""
         deadline = monotonic() + (more.get("timeout") or _PATIENCE_S)
-        with super().request(*args, **{**more, "stream": True}) as response:
+        try:
+            answering = super().request(*args, **{**more, "stream": True})
+        except requests.RequestException as error:
+            self.why = str(error)
+            raise
+        with answering as response:
             if response.is_redirect or response.is_permanent_redirect:
                 raise NotTaken(f"it leads elsewhere ({response.status_code}), where no traces are sent")
             body = _read(response, deadline)
