@@ -6,15 +6,29 @@ import subprocess
 import sys
 
 import msgspec
+import pytest
 
 from radixway.simulate import Task, sample
 
 
-def test_it_ends_with_whoever_wants_its_result(tmp_path):
-    (tmp_path / "trace").write_bytes(sample("agents"))
+@pytest.fixture
+def child(tmp_path):
+    """The process, which finds its trace where it runs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "radixway.simulate.child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+    ) as child:
+        yield child
+        child.kill()
+
+
+def line(policies: str) -> bytes:
+    """What it is told."""
     task = Task(
         trace="trace",
-        policies=",".join(f"kv_aware:overlap_weight={weight}" for weight in range(1, 200)),
+        policies=policies,
         workers=4,
         kv_tokens=200_000,
         speedup=1.0,
@@ -26,12 +40,20 @@ def test_it_ends_with_whoever_wants_its_result(tmp_path):
         most_requests=10_000,
         memory_bytes=2**31,
     )
-    child = subprocess.Popen(
-        [sys.executable, "-m", "radixway.simulate.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=tmp_path,
-    )
-    said, _ = child.communicate(msgspec.json.encode(task) + b"\n", timeout=120)
+    return msgspec.json.encode(task) + b"\n"
+
+
+def test_it_ends_with_whoever_wants_its_result(child, tmp_path):
+    (tmp_path / "trace").write_bytes(sample("agents"))
+    policies = ",".join(f"kv_aware:overlap_weight={weight}" for weight in range(1, 200))
+    said, _ = child.communicate(line(policies), timeout=120)
     assert child.returncode == 1
     assert b'"result"' not in said
+
+
+def test_it_ends_by_itself_once_it_has_said_what_came_of_it(child, tmp_path):
+    (tmp_path / "trace").write_bytes(b"none\n")
+    child.stdin.write(line("round_robin"))
+    child.stdin.flush()
+    assert b"trace:1" in child.stdout.readline()
+    assert child.wait(60) == 0

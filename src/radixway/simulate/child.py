@@ -61,7 +61,8 @@ def _say(said: Said) -> None:
 
 
 def _end_with_input() -> None:
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), 1024):  # holding its buffer's lock would abort the interpreter's end
+        pass
     os._exit(1)
 
 
