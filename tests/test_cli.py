@@ -72,7 +72,7 @@ def test_config_check_names_every_mistake_by_line(tmp_path):
     assert radixway("config", "check", str(path)).returncode == 0
 
 
-@pytest.mark.parametrize("command", ["up", "serve", "engine"])
+@pytest.mark.parametrize("command", ["up", "serve", pytest.param("engine", marks=pytest.mark.slow)])
 def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -84,7 +84,7 @@ def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
     assert "Traceback" not in told.stderr
 
 
-@pytest.mark.parametrize("command", ["up", "engine"])
+@pytest.mark.parametrize("command", ["up", pytest.param("engine", marks=pytest.mark.slow)])
 def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command, free_port):
     told = radixway(command, "--port", str(free_port), "--model", "/no/such/model")
     assert told.returncode == 2
@@ -102,7 +102,7 @@ def test_a_broken_config_ends_in_one_sentence_and_exit_code_2(command, tmp_path)
     assert "Traceback" not in told.stderr
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 async def test_a_signal_drains_the_gateway_and_it_exits_0(signum):
     begun, go_on = asyncio.Event(), asyncio.Event()
 

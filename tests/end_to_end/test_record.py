@@ -45,7 +45,7 @@ async def recording(*args):
     return process
 
 
-@pytest.mark.parametrize("policy", ["expected_time", "round_robin"])
+@pytest.mark.parametrize("policy", ["expected_time", pytest.param("round_robin", marks=pytest.mark.slow)])
 async def test_a_recorded_conversation_can_be_simulated(engine_url, policy, tmp_path):
     path = tmp_path / "trace.jsonl"
     async with running_gateway(engine_url, routing={"policy": policy}) as gateway:
@@ -112,7 +112,7 @@ async def test_recording_ends_after_as_many_requests_as_it_was_told(tmp_path):
     assert [json.loads(line)["hash_ids"] for line in path.read_text().splitlines()] == [[0], [0, 1]]
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 async def test_a_signal_ends_the_recording(tmp_path, signum):
     async with running_gateway() as gateway:
         process = await recording("--url", gateway.url, "--out", tmp_path / "trace")
