@@ -81,6 +81,25 @@ async def test_one_runs_at_a_time_and_so_many_wait(gateway):
     assert (await ended(gateway, second)).state == "done"
 
 
+async def test_a_trace_that_is_on_its_way_takes_a_place():
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        yield TRACE
+        begun.set()
+        await go_on.wait()
+
+    async with running_gateway(simulations={"waiting": 0}) as gateway:
+        first = asyncio.create_task(ask(gateway, slowly(), policies="round_robin"))
+        await begun.wait()
+        while (await ask(gateway, policies="round_robin"))[0] != 429:  # until the gateway has heard of it
+            pass
+        go_on.set()
+        status, job = await first
+        assert status == 202
+        assert (await ended(gateway, job)).state == "done"
+
+
 async def test_what_cannot_be_simulated_says_why(gateway):
     for body, why in (
         (b"no json\n", "trace:1: "),
@@ -111,6 +130,7 @@ async def test_mistakes_are_named():
     async with running_gateway(simulations={"most_trace_bytes": 1024}) as gateway:
         for query, param in (
             ({"policies": "fastest"}, "policies"),
+            ({"policies": "os.system"}, "policies"),  # a program of the caller's choice is not imported
             ({"policies": "round_robin,round_robin"}, "policies"),
             ({"policies": ",".join(f"kv_aware:overlap_weight={n}" for n in range(13))}, "policies"),
             ({"workers": "0"}, "workers"),

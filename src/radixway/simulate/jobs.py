@@ -7,7 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,6 +65,8 @@ class Jobs:
         self._section = section
         self._jobs: dict[str, Job] = {}
         """By id, the oldest first."""
+        self._preparing = 0
+        """Jobs whose traces are on their way: they take places, too."""
         self._turn = asyncio.Lock()
 
     def __iter__(self) -> Iterator[Job]:
@@ -78,23 +80,24 @@ class Jobs:
         finally:
             await asyncio.gather(*(self.cancel(job) for job in self))
 
-    def check_room(self) -> None:
-        """Raises Full."""
-        waiting = sum(not job.over for job in self)
+    @contextmanager
+    def preparing(self, name: str, task: Task) -> Iterator[Job]:
+        """A job whose trace is written to `trace_of` it in here; it begins when that is done, and its turn comes.
+
+        Raises Full.
+        """
+        waiting = self._preparing + sum(not job.over for job in self)
         if waiting > self._section.waiting:
             raise Full(f"{waiting} simulations wait or run: cancel one, or come back later")
-
-    def prepare(self, name: str, task: Task) -> Job:
-        """A job whose trace is to be written to `trace_of` it, and which then is to be begun or discarded."""
-        return Job(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
-
-    def begin(self, job: Job) -> None:
-        """Its trace is there: simulate it when its turn comes. Raises Full, and discards it."""
+        job = Job(uuid.uuid4().hex, name, task, TemporaryDirectory(prefix="radixway-simulate-"))
+        self._preparing += 1
         try:
-            self.check_room()
-        except Full:
+            yield job
+        except BaseException:
             job.folder.cleanup()
             raise
+        finally:
+            self._preparing -= 1
         self._jobs[job.id] = job
         job.work = asyncio.get_running_loop().create_task(self._carry_out(job))
 

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from msgspec import Meta
 
-from radixway.config import AnyPolicy, SimulationsSection
+from radixway.config import AnyPolicy, CustomPolicy, SimulationsSection
 from radixway.pipeline import BadRequest, GatewayError
 from radixway.simulate import SAMPLES, Full, Job, Jobs, Task, read_policies, sample, trace_of
 from radixway.simulate.jobs import TRACE
@@ -21,6 +21,7 @@ from radixway.web import BadBody, read_fields
 RECENT = "recent"
 """The sample that is made of the latest requests."""
 
+_SHIPPED = [each for each in get_args(AnyPolicy) if each is not CustomPolicy]
 _POLICIES = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin"
 
 
@@ -108,7 +109,9 @@ def simulation_routes(
         return Simulations(
             simulations=[told(job, whole=False) for job in reversed([*jobs])],
             samples=[RECENT, *SAMPLES],
-            policies=[policy.model_fields["name"].default for policy in get_args(AnyPolicy)],
+            policies=[
+                each.model_fields["name"].default for each in get_args(AnyPolicy) if each is not CustomPolicy
+            ],
             limits={
                 "trace_bytes": section.most_trace_bytes,
                 "requests": section.most_requests,
@@ -126,14 +129,8 @@ def simulation_routes(
         asked = read_fields(dict(request.query_params), _Asked)
         task = _task(asked, section)
         try:
-            jobs.check_room()
-            job = jobs.prepare(asked.name or asked.sample or TRACE, task)
-            try:
+            with jobs.preparing(asked.name or asked.sample or TRACE, task) as job:
                 await _write_trace(job, request, asked.sample)
-            except BaseException:
-                job.folder.cleanup()
-                raise
-            jobs.begin(job)
         except Full as full:
             raise SimulationsWait(str(full)) from None
         return told(job)
@@ -197,6 +194,11 @@ def _task(asked: _Asked, section: SimulationsSection) -> Task:
         policies = read_policies(asked.policies)
     except ValueError as error:
         raise BadRequest(f"policies: {error}", param="policies") from None
+    if any(isinstance(policy, CustomPolicy) for policy in policies.values()):
+        raise BadRequest(
+            "policies: those that ship with Radixway; for one of your own there is `radixway simulate`",
+            param="policies",
+        )
     if len(policies) > section.most_policies:
         raise BadRequest(f"policies: at most {section.most_policies}", param="policies")
     task = Task(
