@@ -82,7 +82,7 @@ class Jobs:
 
     @contextmanager
     def preparing(self, name: str, task: Task) -> Iterator[Job]:
-        """A job whose trace is written to `trace_of` it in here; it begins when that is done, and its turn comes.
+        """A job whose trace is written to `trace_of` it in here; then it begins, when its turn comes.
 
         Raises Full.
         """
