@@ -30,6 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30
@@ -37,6 +38,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert {name: links for name, links in found.items() if links} == {}
 
 
+@pytest.mark.slow
 def test_references_tell_what_the_code_has(site: Path) -> None:
     keys = (site / "reference/configuration.html").read_text(encoding="utf-8")
     assert "request_timeout_s" in keys and "similarity_threshold" in keys
@@ -48,6 +50,7 @@ def test_references_tell_what_the_code_has(site: Path) -> None:
     assert all(name in commands for name in ("radixway serve", "radixway config check", "--worker"))
 
 
+@pytest.mark.slow
 def test_every_document_has_its_page_and_its_language(site: Path) -> None:
     documents = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
     nav = (site / "index.html").read_text(encoding="utf-8")
@@ -56,6 +59,7 @@ def test_every_document_has_its_page_and_its_language(site: Path) -> None:
     assert '<html lang="zh-CN"' in (site / "zh" / "quick-start.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_search_needs_no_server(site: Path) -> None:
     assert (site / "search/search_index.js").is_file()
     index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))

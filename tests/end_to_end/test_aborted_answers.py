@@ -69,7 +69,13 @@ def assert_same(answer: Any, expected: Any) -> None:
         assert own[1] == reference[1] and own[0] == pytest.approx(reference[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("prompt", [{"input_ids": PROMPT}, {"input_ids": None, "text": "A radix tree"}])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"input_ids": PROMPT},
+        pytest.param({"input_ids": None, "text": "A radix tree"}, marks=pytest.mark.slow),
+    ],
+)
 async def test_an_answer_aborted_twice_is_the_answer_uninterrupted(gateway, engine, prompt):
     fields = {name: value for name, value in (ASK | prompt).items() if value is not None}
     async with gateway.client.post(engine + "/generate", json=fields) as response:

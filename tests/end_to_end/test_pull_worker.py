@@ -47,6 +47,7 @@ async def test_the_command_answers_chats_with_an_engine_and_drains(
                     await worker.wait()
 
 
+@pytest.mark.slow
 async def test_the_engine_counts_a_prompt_as_it_reads_it() -> None:
     turns = [Turn("system", "Be kind"), Turn("user", "What is a radix tree?")]
     messages = [{"role": turn.role, "content": turn.text} for turn in turns]
