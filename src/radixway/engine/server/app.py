@@ -19,6 +19,7 @@ from radixway.engine.server.errors import http_error
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
+from radixway.engine.server.loads import loads
 from radixway.engine.server.metrics import ServerMetrics
 from radixway.engine.server.openapi import describe
 from radixway.engine.server.prefetch import prefetch
@@ -66,6 +67,7 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/model_info": {"GET": status.model_info},
     "/server_info": {"GET": status.server_info},
     "/get_server_info": {"GET": status.server_info},
+    "/v1/loads": {"GET": loads},
     "/cached_prefixes": {"GET": status.cached_prefixes},
     "/flush_cache": {"GET": status.flush_cache, "POST": status.flush_cache},
     "/abort_request": {"POST": status.abort_request},
