@@ -20,9 +20,10 @@ _AS_SLIME: dict[str, Any] = {
         "policy": {"name": "least_loaded"},
         "queue": {"size": 1_000_000, "timeout_s": _DAY_S},
     },
+    "trajectories": {"abort": {"policy": "partial"}},
 }
 """Where its behaviour is not our default: the fewest requests in hand, whatever its documents say of turns,
-and requests that wait rather than are refused."""
+requests that wait rather than are refused, and partial answers: slime aborts at the workers to get them."""
 
 
 def slime_router(
@@ -58,6 +59,13 @@ def slime_router(
     sglang_server_concurrency: Annotated[
         int | None, typer.Option(help="Requests that a worker is given at a time; more wait.")
     ] = None,
+    abort: Annotated[
+        str | None,
+        typer.Option(
+            help="What becomes of an answer that a worker aborts: partial (the default), resume or retry.",
+            metavar="POLICY",
+        ),
+    ] = None,
     admin_network: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,7 +93,7 @@ def slime_router(
     overrides = {
         "gateway": gateway,
         "routing": routing | {"health": health},
-        "trajectories": given(tokenizer=hf_checkpoint),
+        "trajectories": given(tokenizer=hf_checkpoint, abort=given(policy=abort) or None),
     }
     settings = load(config, overrides, base=_AS_SLIME, middleware_paths=slime_router_middleware_paths or ())
     from radixway.up import run_gateway
