@@ -77,6 +77,8 @@ def test_rates_are_learnt_from_first_tokens():
     clock = Clock()
     ledger = Ledger(clock)
     fast, slow = workers(2)
+    for worker in (fast, slow):
+        ledger.enroll(worker)
     for worker, per_token in ((fast, 1e-5), (slow, 1e-3)):
         for number in range(60):
             tokens = 100 + 37 * number % 1000

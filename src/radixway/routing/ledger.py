@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from radixway.routing.load import PrefillRate, Share
+from radixway.routing.load import Share
+from radixway.routing.prefill_rates import PrefillRates
 from radixway.routing.request import RoutingRequest
 from radixway.routing.worker import Worker
-
-_ENOUGH = 8
-"""Observations after which a worker's own rate is believed rather than the fleet's."""
 
 _NOTHING = RoutingRequest()
 
@@ -21,8 +19,8 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         """Monotonic seconds."""
-        self.fleet_rate = PrefillRate()
-        """Of all workers together: what is believed of one that has shown little yet."""
+        self.rates = PrefillRates()
+        """How fast workers are."""
         self.on_release: Callable[[], None] | None = None
         """Called when there may be room at some worker: a lease has ended, here or at another gateway."""
         self.on_step: Callable[[Worker], None] | None = None
@@ -30,15 +28,11 @@ class Ledger:
 
     def enroll(self, worker: Worker) -> None:
         """A new worker: as long as it has shown little, it is believed to be as fast as the others."""
-        worker.load.rate = self.fleet_rate
+        self.rates.add(worker.load)
 
-    def observe(self, worker: Worker, tokens: int, seconds: float) -> None:
-        """`worker` took so long for a prefill of so many tokens."""
-        self.fleet_rate.observe(tokens, seconds)
-        own = worker.load.own_rate
-        own.observe(tokens, seconds)
-        if own.observed >= _ENOUGH:
-            worker.load.rate = own
+    def dismiss(self, worker: Worker) -> None:
+        """A worker that was enrolled has gone for good."""
+        self.rates.remove(worker.load)
 
     def reserve(
         self,
@@ -134,7 +128,7 @@ class Lease:
         self._end_prefill(worker, now)
         worker.load.busy_since = now
         if self._tokens and began is not None:
-            self._ledger.observe(worker, self._tokens, now - began)
+            self._ledger.rates.observe(worker.load, self._tokens, now - began)
         if self._ledger.on_step is not None:
             self._ledger.on_step(worker)
 

@@ -19,11 +19,12 @@ class PrefillRate:
     """
 
     __slots__ = (
-        "_count",
         "_sum_t",
         "_sum_tt",
         "_sum_tx",
         "_sum_x",
+        "count",
+        "guess",
         "observed",
         "overhead_s",
         "seconds_per_token",
@@ -33,9 +34,11 @@ class PrefillRate:
         self.overhead_s = _OVERHEAD_S
         self.seconds_per_token = _SECONDS_PER_TOKEN
         self.observed = 0
-        self._count = self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
-        for tokens in (0, 1000):
-            self._add(tokens, _OVERHEAD_S + tokens * _SECONDS_PER_TOKEN, 0.5)
+        self.count = 0.0
+        """Observations, each counted for as much as has not faded of it."""
+        self.guess = 0.5
+        """What the guess counts: as much as so many prefills of no tokens, and of a thousand."""
+        self._sum_t = self._sum_tt = self._sum_x = self._sum_tx = 0.0
 
     def prefill_s(self, tokens: int) -> float:
         """Seconds for a prefill of so many tokens; the last one of a prompt always needs one."""
@@ -44,22 +47,42 @@ class PrefillRate:
     def observe(self, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long, once it had the worker."""
         self.observed += 1
-        self._add(tokens, seconds, 1.0)
-        spread = self._count * self._sum_tt - self._sum_t**2
-        slope = (self._count * self._sum_tx - self._sum_t * self._sum_x) / spread if spread > 0 else 0.0
-        overhead = (self._sum_x - slope * self._sum_t) / self._count
-        if slope > 0 and overhead >= 0:
-            self.seconds_per_token, self.overhead_s = slope, overhead
-        elif self._sum_t > 0:  # too little variety to tell them apart
-            self.seconds_per_token, self.overhead_s = self._sum_x / self._sum_t, 0.0
+        self.fade()
+        self.count += 1
+        self._sum_t += tokens
+        self._sum_tt += tokens * tokens
+        self._sum_x += seconds
+        self._sum_tx += tokens * seconds
+        self._fit()
 
-    def _add(self, tokens: int, seconds: float, weight: float) -> None:
-        keep = _FORGET**weight
-        self._count = self._count * keep + weight
-        self._sum_t = self._sum_t * keep + weight * tokens
-        self._sum_tt = self._sum_tt * keep + weight * tokens * tokens
-        self._sum_x = self._sum_x * keep + weight * seconds
-        self._sum_tx = self._sum_tx * keep + weight * tokens * seconds
+    def fade(self) -> None:
+        """Count what was seen for less, as with each observation. What is believed stays the same."""
+        self.count *= _FORGET
+        self.guess *= _FORGET
+        self._sum_t *= _FORGET
+        self._sum_tt *= _FORGET
+        self._sum_x *= _FORGET
+        self._sum_tx *= _FORGET
+
+    def slowness(self, other: PrefillRate) -> float:
+        """How many times as long the prefills seen took as at `other`'s rate; 1 if none were seen."""
+        expected_s = self.count * other.overhead_s + self._sum_t * other.seconds_per_token
+        return self._sum_x / expected_s if expected_s > 0 else 1.0
+
+    def _fit(self) -> None:
+        guess = self.guess
+        count = self.count + 2 * guess
+        sum_t = self._sum_t + guess * 1000
+        sum_tt = self._sum_tt + guess * 1000**2
+        sum_x = self._sum_x + guess * (2 * _OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
+        sum_tx = self._sum_tx + guess * 1000 * (_OVERHEAD_S + 1000 * _SECONDS_PER_TOKEN)
+        spread = count * sum_tt - sum_t**2
+        slope = (count * sum_tx - sum_t * sum_x) / spread if spread > 0 else 0.0
+        overhead_s = (sum_x - slope * sum_t) / count
+        if slope > 0 and overhead_s >= 0:
+            self.seconds_per_token, self.overhead_s = slope, overhead_s
+        elif sum_t > 0:  # too little variety to tell them apart
+            self.seconds_per_token, self.overhead_s = sum_x / sum_t, 0.0
 
 
 class Share(NamedTuple):
@@ -113,8 +136,10 @@ class Load:
     """Blocks filled by the answers in hand."""
     own_rate: PrefillRate = field(default_factory=PrefillRate)
     """As this worker's own first tokens say."""
+    observed_at: int = 0
+    """How many first tokens all workers had given when this one gave its last."""
     rate: PrefillRate = field(init=False)
-    """What is believed: the fleet's until its own is known well enough."""
+    """What is believed: the fleet's, unless its own is clearly another (`prefill_rates.py`)."""
     drained_at: float = 0.0
     """When it will have prefilled all that it was sent, by our reckoning. First tokens tell only when a
     prefill has ended, and whole replies not even that: in between it is taken to work at its rate. All

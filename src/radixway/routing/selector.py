@@ -122,6 +122,7 @@ class Selector:
         """A worker has gone for good."""
         if worker.slot >= 0:
             self.index.dismiss(worker.slot)
+            self.ledger.dismiss(worker)
             worker.slot = -1
         for policy in (self._default, *self._by_model.values()):
             policy.forget(worker)

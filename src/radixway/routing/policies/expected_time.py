@@ -6,7 +6,8 @@
     cost        the sum
 
 Everything is in seconds, so there is no weight to tune between cache and load: a prefix is worth the time
-that it saves, no more. Rates are learnt from first tokens, per worker (see `load.PrefillRate`).
+that it saves, no more. Rates are learnt from first tokens. Workers whose own is not clearly another share the
+fleet's (`prefill_rates.py`), so those with nothing cached and nothing to do cost the same and take turns.
 """
 
 from __future__ import annotations

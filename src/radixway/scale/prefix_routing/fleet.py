@@ -30,7 +30,7 @@ class Fleet:
         self._selector = Selector(RoutingSection(), clock=clock, rng=rng)
         self._clock = clock
         self.seen = SeenPrefixes(settings, self._selector.index)
-        self.fleet_rate = self._selector.ledger.fleet_rate
+        self.fleet_rate = self._selector.ledger.rates.fleet
         """How fast replicas prefill that do not say it themselves."""
         self._workers: dict[str, Worker] = {}
         self._leases: dict[tuple[str, str], tuple[float, Lease]] = {}
@@ -55,7 +55,8 @@ class Fleet:
 
     def remove(self, replica: str) -> None:
         """It is gone, and what it had in hand with it."""
-        if self._workers.pop(replica, None) is not None:
+        if (worker := self._workers.pop(replica, None)) is not None:
+            self._selector.ledger.dismiss(worker)
             self.seen.remove(replica)
             for key in [key for key in self._leases if key[0] == replica]:
                 self._leases.pop(key)[1].release()
