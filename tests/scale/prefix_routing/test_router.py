@@ -30,6 +30,10 @@ class KnownReplica:
     routing_stats: dict[str, object] = field(default_factory=dict)
     asked: int = 0
     """How often for the length of its queue."""
+    queue: int = 0
+    silent: bool = False
+    """It gives no answer."""
+    asked_twice: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def replica_id(self):
@@ -37,7 +41,11 @@ class KnownReplica:
 
     async def get_queue_len(self, *, deadline_s):
         self.asked += 1
-        return 0
+        if self.asked == 2:
+            self.asked_twice.set()
+        if self.silent:
+            await asyncio.Event().wait()
+        return self.queue
 
 
 def make_router(*replicas, kind=PrefixAffinityRouter, **settings):
@@ -84,16 +92,47 @@ async def test_the_chosen_one_comes_first_and_who_is_full_comes_last(kind):
     assert await places(router, request(CHAT)) == [[chosen], [third], [full]]
 
 
-async def test_a_choice_asks_no_replica():
+async def test_a_choice_asks_no_replica_whose_queue_is_known(kind):
     """The published router asks two actors, and blocks meanwhile."""
     replicas = [KnownReplica(name) for name in "ab"]
-    router = make_router(*replicas)
+    router = make_router(*replicas, kind=kind)
+    await asyncio.gather(*(places(router, request(f"{number} " + CHAT)) for number in range(4)))
+    assert [replica.asked for replica in replicas] == [2, 2], "by Ray, and once for all four choices"
     for number in range(4):
         await places(router, request(f"{number} " + CHAT))
-    assert [replica.asked for replica in replicas] == [0, 0]
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert [replica.asked for replica in replicas] == [2, 2]  # by Ray when they come, and in the background
+    assert [replica.asked for replica in replicas] == [2, 2]
+
+
+async def test_a_new_router_asks_how_long_queues_are_before_its_first_choice(kind):
+    for number in range(20):
+        router = make_router(KnownReplica("busy", queue=2), KnownReplica("idle"), kind=kind)
+        assert (await places(router, request(f"{number} " + CHAT)))[0] == ["idle"]
+
+
+async def test_new_routers_do_not_all_begin_with_the_first_replica(kind):
+    firsts = set()
+    for _ in range(40):
+        router = make_router(*map(KnownReplica, "ab"), kind=kind)
+        firsts.add((await places(router, request(CHAT)))[0][0])
+    assert firsts == {"a", "b"}
+
+
+async def test_a_replica_that_does_not_say_its_queue_is_waited_for_once(kind):
+    router = make_router(KnownReplica("silent", silent=True), KnownReplica("b"), kind=kind)
+    router.queue_len_response_deadline_s = 0.01
+    for number in range(3):
+        assert await places(router, request(f"{number} " + CHAT)) == [["b"], ["silent"]]
+    router.on_new_queue_len_info(ReplicaID("silent", DEPLOYMENT), 0)
+    assert await places(router, request("another")) == [["silent"], ["b"]], "b was chosen before"
+
+
+async def test_a_replica_that_dies_while_it_is_asked_is_no_candidate(kind):
+    dying = KnownReplica("dying", silent=True)
+    router = make_router(dying, KnownReplica("b"), kind=kind)
+    choosing = asyncio.ensure_future(places(router, request(CHAT)))
+    await dying.asked_twice.wait()
+    router.on_replica_actor_died(dying.replica_id)
+    assert await choosing == [["b"]]
 
 
 async def test_the_own_node_comes_first_and_then_all(kind):

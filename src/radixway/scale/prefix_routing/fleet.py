@@ -27,7 +27,8 @@ class Fleet:
         self, settings: PrefixSettings, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
         """`clock`: monotonic seconds."""
-        self._selector = Selector(RoutingSection(), clock=clock, rng=rng)
+        self._rng = rng or random.Random()
+        self._selector = Selector(RoutingSection(), clock=clock, rng=self._rng)
         self._clock = clock
         self.seen = SeenPrefixes(settings, self._selector.index)
         self.fleet_rate = self._selector.ledger.rates.fleet
@@ -51,6 +52,8 @@ class Fleet:
         """A new replica."""
         worker = self._workers[replica] = Worker(WorkerSection(url=f"http://{replica}"))
         worker.slot = self.seen.add(replica)
+        # Of those that were never chosen none is first, else every new router would begin with the same one.
+        worker.picked = -self._rng.getrandbits(32)
         self._selector.ledger.enroll(worker)
 
     def remove(self, replica: str) -> None:

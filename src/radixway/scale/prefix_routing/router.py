@@ -1,7 +1,7 @@
 """What both routers are to Ray Serve: its hooks around a `Fleet`, which decides by a policy of the gateway's.
 
-A choice reads what this process knows and waits for nobody: no actor is asked, no replica. Where queues are
-not known any more (Ray forgets them after ten seconds) replicas are asked in the background.
+A choice reads what this process knows and asks no actor. Replicas whose queue it does not know (new ones, and
+those that Ray's cache forgot after ten seconds) are asked first, once for all requests that are being routed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
         self._policy = self.make_policy()
         self._link: Link | None = None
         self._counts = Counts(self._deployment_id.app_name, self._deployment_id.name, self._state)
-        self._asking: asyncio.Task[Any] | None = None
+        self._asking: dict[ReplicaID, asyncio.Task[None]] = {}
+        """Replicas that are being asked how long their queue is."""
         self._doubted: set[ReplicaID] = set()
         """Could not be reached, and have not said since how long their queue is."""
 
@@ -81,6 +82,7 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
     ) -> list[list[RunningReplica]]:
         """The chosen one, then all others that have room, then those that are full."""
         allowed = self._allowed(candidate_replicas, pending_request)
+        await self._ask_queues(allowed)
         room, full = self._by_room(allowed)
         if not room:
             return [full] if full else []
@@ -91,9 +93,6 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             self._counts.chosen(choice.scores.reason or choice.policy, tokens, seen)
         best = room.pop(choice.worker)
         routed.uncached.setdefault(best.replica_id.unique_id, max(0, tokens - seen))
-        if self._replica_queue_len_cache.get(best.replica_id) is None:
-            # Else Ray would ask and wait. One that is full after all refuses, and says how long its queue is.
-            self._replica_queue_len_cache.update(best.replica_id, choice.worker.load.requests)
         if pending_request is not None and routed.waits and not pending_request.future.done():
             # Those that are routed before it is sent should see it there.
             self._move(pending_request.metadata.internal_request_id, routed, best.replica_id.unique_id)
@@ -185,31 +184,52 @@ class IndexedRouter(LocalityMixin, MultiplexMixin, RequestRouter):  # type: igno
             return candidates
         return [replica for replica in candidates if replica.replica_id in ids]
 
+    async def _ask_queues(self, replicas: list[RunningReplica]) -> None:
+        """Wait until those of `replicas` whose queue is not known have said it, or are in doubt.
+
+        Those in doubt already are asked, too, but nobody waits for them.
+        """
+        waited_for = []
+        for replica in replicas:
+            replica_id = replica.replica_id
+            if self._replica_queue_len_cache.get(replica_id) is not None:
+                continue
+            asking = self._asking.get(replica_id)
+            if asking is None:
+                asking = self._asking[replica_id] = self._event_loop.create_task(self._ask_queue(replica))
+            if replica_id not in self._doubted:
+                waited_for.append(asking)
+        if waited_for:
+            await asyncio.wait(waited_for)
+
+    async def _ask_queue(self, replica: RunningReplica) -> None:
+        """Ask how long its queue is; one that does not say it in the time that Ray allows is in doubt."""
+        try:
+            ((_, queue),) = await self._probe_queue_lens([replica], 0)
+            if queue is None:
+                self._doubted.add(replica.replica_id)
+        finally:
+            del self._asking[replica.replica_id]
+
     def _by_room(
         self, replicas: list[RunningReplica]
     ) -> tuple[dict[Worker, RunningReplica], list[RunningReplica]]:
         """Those that have room, as far as is known, and those that are full or in doubt: Ray asks them."""
         room: dict[Worker, RunningReplica] = {}
         full: list[RunningReplica] = []
-        unknown: list[RunningReplica] = []
         for replica in replicas:
             replica_id = replica.replica_id
+            if replica_id.unique_id not in self._fleet:
+                continue  # it died while it was asked
             worker = self._fleet.worker(replica_id.unique_id)
             queue = self._replica_queue_len_cache.get(replica_id)
-            if queue is None:
-                unknown.append(replica)
-                if replica_id in self._doubted:
-                    full.append(replica)
-                    continue
-            else:
+            if queue is not None:
                 self._doubted.discard(replica_id)
                 self._fleet.hear(worker, queue)
-                if queue >= replica.max_ongoing_requests:
-                    full.append(replica)
-                    continue
-            room[worker] = replica
-        if unknown and (self._asking is None or self._asking.done()):
-            self._asking = self._event_loop.create_task(self._probe_queue_lens(unknown, 0))
+            if replica_id in self._doubted or (queue is not None and queue >= replica.max_ongoing_requests):
+                full.append(replica)
+            else:
+                room[worker] = replica
         return room, full
 
     def _read(self, pending: PendingRequest | None) -> _Routed:
