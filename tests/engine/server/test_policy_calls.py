@@ -271,7 +271,10 @@ async def test_what_cannot_be_done_names_its_field_and_changes_nothing(
     before = await ask(guide)
     response = await guide.post(path, body)
     assert response.status_code == 400, response.text
-    assert response.json()["error"]["param"] == param, response.text
+    told = response.json()
+    assert told["error"]["param"] == param, response.text
+    if path.startswith("/update_weight"):
+        assert told["success"] is False and told["message"] == told["error"]["message"], "as SGLang says it"
     after = await ask(guide)
     assert after["output_ids"] == before["output_ids"]
     assert after["meta_info"]["weight_version"] == "default"
@@ -298,5 +301,8 @@ async def test_a_body_larger_than_weights_can_be_is_a_413(guide: Served) -> None
     head = f"POST /update_weights_from_tensor HTTP/1.1\r\nhost: x\r\ncontent-length: {size}\r\n"
     writer.write(f"{head}expect: 100-continue\r\n\r\n".encode())
     assert b" 413 " in await reader.readline()
+    told = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(told.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    assert json.loads(await reader.readexactly(length))["success"] is False
     writer.close()
     await writer.wait_closed()

@@ -15,7 +15,7 @@ from radixway.engine.errors import EngineError
 from radixway.engine.server import control, status, tracing, weights
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
-from radixway.engine.server.errors import http_error
+from radixway.engine.server.errors import WeightUpdateError, http_error
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
@@ -144,23 +144,28 @@ class App:
         except ClientGone:
             pass
         except HttpError as error:
-            await exchange.send_error(error)
+            await _send_error(exchange, error)
         except TemplateError as error:
-            await exchange.send_error(BadBody(str(error), param=error.param, code=error.code))
+            await _send_error(exchange, BadBody(str(error), param=error.param, code=error.code))
         except EngineError as error:
-            await exchange.send_error(http_error(error))
+            await _send_error(exchange, http_error(error))
         except RecursionError:  # some levels short of what the decoder refuses, but too deep for what follows
-            await exchange.send_error(BadBody("the body is nested too deeply", code="invalid_json"))
+            await _send_error(exchange, BadBody("the body is nested too deeply", code="invalid_json"))
         except Exception as error:
             log.exception("%s %s met a defect of the server", exchange.method, exchange.path)
             message = f"internal error ({type(error).__name__}); the server's log has more"
-            await exchange.send_error(HttpError(message))
+            await _send_error(exchange, HttpError(message))
         if log.isEnabledFor(logging.DEBUG):
             fields = {"request": exchange.request_id, "path": path, "status": exchange.status}
             log_fields(log, logging.DEBUG, "request", fields)
         if exchange.traced is not None and service.tracing is not None:
             tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()
+
+
+async def _send_error(exchange: Exchange, error: HttpError) -> None:
+    is_update = exchange.path.startswith("/update_weight")
+    await exchange.send_error(WeightUpdateError(error) if is_update else error)
 
 
 def _find(exchange: Exchange) -> Endpoint:

@@ -1,5 +1,7 @@
 """What the engine refuses or fails at, as clients are told of it."""
 
+import msgspec
+
 from radixway.engine.errors import ContextTooLong, EngineError, EngineStopped, InvalidRequest, QueueFull
 from radixway.web import HttpError
 
@@ -16,3 +18,24 @@ def http_error(error: EngineError, *, field_names: dict[str, str] | None = None)
     if isinstance(error, EngineStopped):
         return HttpError(str(error), status=503, code="engine_unavailable", retry_after_s=5)
     return HttpError(str(error), status=500, code="engine_failed")
+
+
+class WeightUpdateError(HttpError):
+    """Another error, of a call that updates the weights: SGLang's clients look at `success` and `message`."""
+
+    def __init__(self, error: HttpError) -> None:
+        super().__init__(
+            str(error),
+            status=error.status,
+            code=error.code,
+            param=error.param,
+            retry_after_s=error.retry_after_s,
+        )
+        self._error = error
+
+    def body(self) -> bytes:
+        told = msgspec.json.decode(self._error.body())
+        return msgspec.json.encode(told | {"success": False, "message": self.sentence})
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return self._error.headers()
