@@ -27,6 +27,7 @@ from radixway.road import Road
 from radixway.routing import (
     API,
     CONFIG,
+    DefaultModel,
     Found,
     Membership,
     ModelTokenizers,
@@ -296,6 +297,7 @@ class Gateway:
             via=self._via,
             callers=self._gate.callers,
             in_hand=self._in_hand,
+            default_model=DefaultModel(self.registry, reading.default_model, reading.is_auto),
             tracing=self.tracing,
         )
 

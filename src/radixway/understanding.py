@@ -211,6 +211,10 @@ class Understanding:
         """Whether that name leaves the choice to the gateway."""
         return model == ANY_MODEL if self.semantic is None else self.semantic.snapshots.current.is_auto(model)
 
+    def default_model(self) -> str:
+        """The configured model for what no rule decides; empty where there is none."""
+        return "" if self.semantic is None else self.semantic.snapshots.current.default_model
+
     def pricing_of(self, model: str) -> Pricing | None:
         """What the semantic layer was told that the model costs."""
         known = {} if self.semantic is None else self.semantic.snapshots.current.section.models

@@ -54,6 +54,35 @@ async def test_the_body_reaches_the_worker_byte_for_byte():
         assert worker.requests[0].path == "/v1/chat/completions?x=1"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/generate"])
+async def test_default_is_the_first_model_of_the_first_worker(path):
+    """As with SGLang, whose clients call the only model of a server so."""
+    async with (
+        scripted_worker(models=["qwen", "qwen-lora"]) as first,
+        scripted_worker(models=["llama"]) as second,
+        running_gateway(first.url, second.url) as gateway,
+    ):
+        prompt = {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "text": "hi"}
+        for _ in range(3):
+            status, told, _ = await gateway.post(path, prompt | {"model": "default", "odd_field": [1]})
+            assert status == 200, told
+        assert (await gateway.post(path, prompt | {"model": "other"}))[0] == 404
+    assert [(asked.json()["model"], asked.json()["odd_field"]) for asked in first.requests] == [
+        ("qwen", [1])
+    ] * 3
+    assert not second.requests
+
+
+async def test_a_model_that_is_called_default_is_asked_for_by_its_name():
+    async with (
+        scripted_worker(models=["qwen"]) as first,
+        scripted_worker(models=["default"]) as second,
+        running_gateway(first.url, second.url) as gateway,
+    ):
+        assert (await gateway.chat(model="default"))[0] == 200
+    assert not first.requests and second.requests[0].json()["model"] == "default"
+
+
 async def test_auto_is_replaced_by_a_model_of_the_chosen_worker():
     async with scripted_worker(models=["qwen"]) as worker, running_gateway(worker.url) as gateway:
         status, _, _ = await gateway.chat(model="auto", odd_field=[1])

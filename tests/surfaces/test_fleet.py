@@ -186,23 +186,34 @@ class Held:
         self.answer = asyncio.Event()
 
     async def __call__(self, exchange):
-        if exchange.path == "/generate":
+        if exchange.path in ("/generate", "/v1/chat/completions", "/v1/completions"):
             self.arrived.set()
             await self.answer.wait()
         await exchange.reply(200, b"{}")
 
 
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
 @pytest.mark.parametrize("called", ["rid", "x-request-id"])
-async def test_an_abort_goes_to_the_worker_that_has_the_request_and_to_all_when_nobody_has(called):
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/generate", ASK),
+        ("/v1/chat/completions", CHAT),
+        ("/v1/completions", {"model": "m", "prompt": "hello"}),
+    ],
+)
+async def test_an_abort_goes_to_the_worker_that_has_the_request_and_to_all_when_nobody_has(called, path, ask):
     one, other = Held(), Held()
     async with (
         scripted_worker(one) as a,
         scripted_worker(other) as b,
         running_gateway(a.url, b.url) as gateway,
     ):
-        body = ASK | ({"rid": "r-1"} if called == "rid" else {})
+        body = ask | ({"rid": "r-1"} if called == "rid" else {})
         headers = {"x-request-id": "r-1"} if called != "rid" else {}
-        asking = asyncio.create_task(gateway.post("/generate", body, headers=headers))
+        asking = asyncio.create_task(gateway.post(path, body, headers=headers))
         arrivals = [asyncio.create_task(held.arrived.wait()) for held in (one, other)]
         await asyncio.wait(arrivals, return_when=asyncio.FIRST_COMPLETED)
         for arrival in arrivals:

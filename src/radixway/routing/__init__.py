@@ -3,6 +3,7 @@
 from radixway.routing.block_index import BlockIndex, Matches, Tier
 from radixway.routing.breaker import Breaker, BreakerState
 from radixway.routing.breakers import Breakers
+from radixway.routing.default_model import DEFAULT_MODEL, DefaultModel
 from radixway.routing.erasing import ErasablePrompts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.hedging import Hedging
@@ -27,6 +28,7 @@ from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Wor
 __all__ = [
     "API",
     "CONFIG",
+    "DEFAULT_MODEL",
     "REGISTERED",
     "AlreadyReserved",
     "BlockIndex",
@@ -34,6 +36,7 @@ __all__ = [
     "BreakerState",
     "Breakers",
     "Choice",
+    "DefaultModel",
     "ErasablePrompts",
     "Findings",
     "Found",

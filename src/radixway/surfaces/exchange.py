@@ -18,6 +18,7 @@ from radixway.pipeline import (
     Request,
     StreamBroken,
 )
+from radixway.routing import DEFAULT_MODEL, DefaultModel
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.ending import end_of
 from radixway.surfaces.headers import obey_own_headers, read_headers
@@ -46,6 +47,9 @@ Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
 Milliseconds = Annotated[float, Meta(gt=0)] | None
 Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
 Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
+
+Rids = str | list[str] | None
+"""SGLang's `rid`: one for all prompts of a body, or one for each."""
 
 CALLER = "radixway.caller"
 """Where a scope says whose trace a request belongs to, by the word of somebody who is believed (`Caller`)."""
@@ -87,6 +91,11 @@ def named_user(*said: Any) -> str | None:
     return next((name for name in said if isinstance(name, str) and 0 < len(name) <= _LONGEST_USER), None)
 
 
+def named_rids(rid: Rids) -> tuple[str, ...]:
+    """What the body calls the request, by its `rid`."""
+    return () if rid is None else (rid,) if isinstance(rid, str) else tuple(rid)
+
+
 class Surface(Protocol):
     """One wire protocol: how its bodies are read."""
 
@@ -110,6 +119,7 @@ class Exchange:
         via: Via,
         callers: Callers,
         in_hand: InHand,
+        default_model: DefaultModel,
         tracing: Tracing | None = None,
         *,
         max_body_bytes: int,
@@ -122,6 +132,7 @@ class Exchange:
         self._via = via
         self._callers = callers
         self._in_hand = in_hand
+        self._default_model = default_model
         self._tracing = tracing
         self._max_body_bytes = max_body_bytes
         self._timeout_s = timeout_s
@@ -210,6 +221,9 @@ class Exchange:
         asked = self._surface.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
+        if model == DEFAULT_MODEL and (named := self._default_model.resolve(request.tenancy)) is not None:
+            request.model = named
+            request.edit(model=named)
         request.said_user = asked.user
         request.journal.user = request.asker
         request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))

@@ -7,7 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority, Staleness, Version
+from radixway.surfaces.exchange import (
+    Asked,
+    Milliseconds,
+    ModelName,
+    Priority,
+    Rids,
+    Staleness,
+    Version,
+    named_rids,
+)
 from radixway.web import BadBody, read_json
 
 _NOTHING = (b"", b"null")
@@ -34,7 +43,7 @@ class GenerateBody(msgspec.Struct):
     ttft_slo_ms: Milliseconds = None
     max_staleness: Staleness = None
     min_weight_version: Version = None
-    rid: str | list[str] | None = None
+    rid: Rids = None
 
 
 class Generate:
@@ -49,7 +58,6 @@ class Generate:
         given = (bytes(body.input_ids), bytes(body.input_embeds))
         if body.text is None and all(field in _NOTHING for field in given):
             raise BadBody("one of text and input_ids is needed", code="missing_field", param="text")
-        rid = body.rid
         return Asked(
             body.model,
             bool(body.stream),
@@ -57,5 +65,5 @@ class Generate:
             body.ttft_slo_ms,
             body.max_staleness,
             body.min_weight_version,
-            () if rid is None else (rid,) if isinstance(rid, str) else tuple(rid),
+            named_rids(body.rid),
         )

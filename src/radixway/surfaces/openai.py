@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from radixway.surfaces.exchange import Asked, Milliseconds, ModelName, Priority, named_user
+from radixway.surfaces.exchange import (
+    Asked,
+    Milliseconds,
+    ModelName,
+    Priority,
+    Rids,
+    named_rids,
+    named_user,
+)
 from radixway.web import BadBody, read_json
 
 _Count = Annotated[int, Meta(ge=0)] | None
@@ -36,6 +44,7 @@ class _Sampling(msgspec.Struct, kw_only=True):
     ttft_slo_ms: Milliseconds = None
     user: Any = None
     safety_identifier: Any = None
+    rid: Rids = None
 
 
 class ChatBody(_Sampling, kw_only=True):
@@ -64,7 +73,14 @@ class _OpenAISurface:
             message = "stream_options is for streams only: give stream: true, or leave it out"
             raise BadBody(message, param="stream_options", code="invalid_value")
         user = named_user(body.user, body.safety_identifier)
-        return Asked(body.model, bool(body.stream), body.priority, body.ttft_slo_ms, user=user)
+        return Asked(
+            body.model,
+            bool(body.stream),
+            body.priority,
+            body.ttft_slo_ms,
+            rids=named_rids(body.rid),
+            user=user,
+        )
 
 
 class ChatCompletions(_OpenAISurface):

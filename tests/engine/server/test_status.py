@@ -35,6 +35,7 @@ async def test_models_say_name_and_context(served: Served) -> None:
         "parent": None,
         "max_model_len": 256,
     }
+    assert (await served.openai.models.retrieve("default")).id == "radixway-guide"
     missing = await served.http.get("/v1/models/some/other")
     assert missing.status_code == 404 and missing.json()["error"]["code"] == "model_not_found"
 
@@ -98,6 +99,60 @@ async def test_a_chat_is_aborted_by_the_request_id_it_came_with(served: Served) 
     assert (await served.post("/abort_request", {"rid": "turn-5"})).json()["aborted"] == 3
     choices = (await asking).json()["choices"]
     assert [choice["finish_reason"] for choice in choices] == ["abort"] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "n": 2}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "n": 2, "rid": ["r-7"]}),
+        ("/v1/completions", {"prompt": ["hello", "there"]}),
+        ("/v1/completions", {"prompt": "hello", "n": 2, "rid": ["r-7"]}),
+        ("/generate", {"text": ["hello", "there"]}),
+    ],
+)
+async def test_every_answer_is_aborted_by_the_rid_of_its_body(served: Served, path: str, body: dict) -> None:
+    served.engine.hold_after = 1
+    asking = asyncio.create_task(served.post(path, {"rid": "r-7"} | body))
+    await served.engine.holding.wait()
+    assert (await served.post("/abort_request", {"rid": "r-7"})).json()["aborted"] == 2
+    assert (await asking).status_code == 200
+    assert not served.engine.running
+    assert (await served.post("/abort_request", {"rid": "r-7"})).json()["aborted"] == 0
+
+
+async def test_each_prompt_of_a_completion_may_have_a_rid_of_its_own(served: Served) -> None:
+    served.engine.hold_after = 1
+    asking = asyncio.create_task(
+        served.post("/v1/completions", {"prompt": ["hello", "there"], "rid": ["one", "two"]})
+    )
+    await served.engine.holding.wait()
+    for rid in ("one", "two"):
+        assert (await served.post("/abort_request", {"rid": rid})).json()["aborted"] == 1
+    reasons = [choice["finish_reason"] for choice in (await asking).json()["choices"]]
+    assert reasons == ["abort", "abort"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "rid": ["a", "b"]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "rid": 5}),
+        ("/v1/completions", {"prompt": "hi", "rid": []}),
+    ],
+)
+async def test_a_rid_that_fits_no_prompt_is_refused(served: Served, path: str, body: dict) -> None:
+    response = await served.post(path, body)
+    assert response.status_code == 400 and response.json()["error"]["param"] == "rid"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/tokenize"])
+async def test_default_is_the_model_that_is_served(served: Served, path: str) -> None:
+    prompt = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": "hi"}
+    response = await served.post(path, prompt | {"model": "default"})
+    assert response.status_code == 200, response.text
+    assert response.json().get("model", "radixway-guide") == "radixway-guide"
+    assert (await served.post(path, prompt | {"model": "other"})).status_code == 404
 
 
 async def test_an_abort_without_an_id_is_refused(served: Served) -> None:

@@ -11,7 +11,13 @@ from radixway.engine.server.chat_replies import ChatReplies
 from radixway.engine.server.constraints import wanted_constraint
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_stream import ReplyHead, encode, stream_choices
-from radixway.engine.server.sampling import check_choices, check_logprobs, sampling_params, wire_names
+from radixway.engine.server.sampling import (
+    check_choices,
+    check_logprobs,
+    one_for_each,
+    sampling_params,
+    wire_names,
+)
 from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.engine.server.tools import ToolUse, tool_use, tools_or_constraint
 from radixway.parsers import CLOSES, OPENS, Reading, thinking_place
@@ -26,6 +32,7 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
     arrived_at = time.perf_counter()
     body = read_json(_decoder, raw)
     service.check_model(body.model)
+    (rid,) = one_for_each("rid", body.rid, 1, exchange.request_id)
     n = check_choices(body)
     wanted = wanted_constraint(body)
     use = tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
@@ -57,12 +64,13 @@ async def chat_completions(service: Service, exchange: Exchange, raw: bytes) -> 
             for choice in range(n)
         ]
         async with service.generate(
-            [Job(prompt.ids, params, exchange.request_id) for params in all_params],
+            [Job(prompt.ids, params, rid) for params in all_params],
             arrived_at=arrived_at,
             namespace=namespace_of(cache_salt=body.cache_salt),
             priority=body.priority,
             meeting=body,
             traced=exchange.traced,
+            also_known_as=[exchange.request_id],
         ) as answers:
             kind = "chat.completion.chunk" if body.stream else "chat.completion"
             head = ReplyHead(f"chatcmpl-{exchange.request_id}", kind, int(time.time()), service.names[0])

@@ -28,6 +28,7 @@ from radixway.engine.server.sampling import (
     SamplingBody,
     check_choices,
     check_logprobs,
+    one_for_each,
     sampling_params,
     unsupported,
     wire_names,
@@ -67,13 +68,14 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
         if len(given) * n > MOST_ANSWERS:
             message = f"prompt: {len(given)} prompts times n={n} are more than {MOST_ANSWERS} answers"
             raise BadBody(message, param="prompt", code="invalid_value")
+        rids = one_for_each("rid", body.rid, len(given), exchange.request_id)
         add_special_tokens = body.add_special_tokens is not False
         prompts = await prompt_ids(service, given, param="prompt", add_special_tokens=add_special_tokens)
         echoes = _echoes(service, body, prompts) if body.echo else [""] * len(prompts)
         grammar = await compiled(service, wanted)
         jobs = [
-            _job(service, exchange, body, prompt, choice, grammar)
-            for prompt in prompts
+            _job(service, rid, body, prompt, choice, grammar)
+            for rid, prompt in zip(rids, prompts, strict=True)
             for choice in range(n)
         ]
         async with service.generate(
@@ -83,6 +85,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
             priority=body.priority,
             meeting=body,
             traced=exchange.traced,
+            also_known_as=[exchange.request_id],
         ) as answers:
             head = ReplyHead(
                 f"cmpl-{exchange.request_id}", "text_completion", int(time.time()), service.names[0]
@@ -103,7 +106,7 @@ async def completions(service: Service, exchange: Exchange, raw: bytes) -> None:
 
 def _job(
     service: Service,
-    exchange: Exchange,
+    rid: str,
     body: CompletionBody,
     prompt: list[int],
     choice: int,
@@ -120,7 +123,7 @@ def _job(
         choice=choice,
         grammar=grammar,
     )
-    return Job(prompt, params, exchange.request_id)
+    return Job(prompt, params, rid)
 
 
 def _scored(body: CompletionBody) -> int | None:

@@ -14,6 +14,7 @@ from radixway.engine.server.sampling import (
     MOST_ANSWERS,
     MOST_CHOICES,
     choice_seed,
+    one_for_each,
     stop_strings,
     unsupported,
 )
@@ -148,11 +149,11 @@ def generate_items(body: GenerateBody, request_id: str) -> list[GenerateItem]:
     _refuse_unsupported(body)
     prompts = _prompts(body)
     count = len(prompts)
-    samplings = _each("sampling_params", body.sampling_params, count, GenerateSampling())
+    samplings = one_for_each("sampling_params", body.sampling_params, count, GenerateSampling())
     base = body.rid if isinstance(body.rid, str) else request_id
     rids = [base] if count == 1 else [f"{base}_{index}" for index in range(count)]
     if isinstance(body.rid, list):
-        rids = _each("rid", body.rid, count, "")
+        rids = one_for_each("rid", body.rid, count, "")
     items = [
         GenerateItem(prompt, rid, sampling, logprobs, _samples(sampling), _constraint(sampling))
         for prompt, rid, sampling, logprobs in zip(
@@ -174,21 +175,11 @@ def _prompts(body: GenerateBody) -> Sequence[str | list[int]]:
     raise BadBody("give either text or input_ids", param="text", code="missing_field")
 
 
-def _each(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
-    """One value per prompt, from one for all or a list of as many."""
-    if not isinstance(given, list):
-        return [default if given is None else given] * count
-    if len(given) != count:
-        message = f"{param} has {len(given)} entries for {count} prompts"
-        raise BadBody(message, param=param, code="invalid_value")
-    return given
-
-
 def _logprobs(body: GenerateBody, count: int) -> list[Logprobs | None]:
     """What each of `count` prompts asks for; None where it asks for none."""
-    wanted = _each("return_logprob", body.return_logprob, count, False)
-    starts = _each("logprob_start_len", body.logprob_start_len, count, -1)
-    tops = _each("top_logprobs_num", body.top_logprobs_num, count, 0)
+    wanted = one_for_each("return_logprob", body.return_logprob, count, False)
+    starts = one_for_each("logprob_start_len", body.logprob_start_len, count, -1)
+    tops = one_for_each("top_logprobs_num", body.top_logprobs_num, count, 0)
     if any(start < -1 for start in starts):
         message = f"logprob_start_len must be -1 (only the answer) or at least 0, not {min(starts)}"
         raise BadBody(message, param="logprob_start_len", code="invalid_value")
@@ -207,7 +198,7 @@ def _token_ids(given: list[int | list[int] | None], count: int) -> list[tuple[in
     if ids and lists:
         message = f"{param} mixes token ids and lists of them"
         raise BadBody(message, param=param, code="invalid_type")
-    return _each(param, lists, count, ()) if lists else [ids] * count
+    return one_for_each(param, lists, count, ()) if lists else [ids] * count
 
 
 def _samples(sampling: GenerateSampling) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from radixway.engine.request import SamplingParams
 from radixway.engine.server.constraints import ConstraintFields
 from radixway.engine.server.errors import http_error
 from radixway.web import BadBody
+
+T = TypeVar("T")
 
 MOST_CHOICES = 128  # of one prompt
 MOST_ANSWERS = 1024  # of one request
@@ -33,6 +35,8 @@ class SamplingBody(ConstraintFields, kw_only=True):
     """The fields that chat and completions requests have in common. Null means the default."""
 
     model: str | None = None
+    rid: str | list[str] | None = None
+    """What `/abort_request` may call it: SGLang's, one for all prompts or one for each."""
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -92,6 +96,19 @@ class SamplingDefaults:
         except InvalidRequest:
             return cls()
         return cls(**given)
+
+
+def one_for_each(param: str, given: T | list[T] | None, count: int, default: T) -> list[T]:
+    """One value for each of `count` prompts, from one for all or a list of as many; `default` without any.
+
+    Raises BadBody (400) naming `param` for a list of another length.
+    """
+    if not isinstance(given, list):
+        return [default if given is None else given] * count
+    if len(given) != count:
+        message = f"{param} has {len(given)} entries for {count} prompts"
+        raise BadBody(message, param=param, code="invalid_value")
+    return given
 
 
 def sampling_params(

@@ -28,6 +28,8 @@ from radixway.web import BadBody, HttpError
 
 T = TypeVar("T")
 
+DEFAULT_MODEL = "default"
+"""What SGLang's clients call the model of a server that has one."""
 _LONG_TEXT = 8_192  # characters: tokenizing that many takes some 5 ms
 _TEXT_THREADS = 2  # a thread's work may take seconds of a core and, while it lasts, 200 bytes a character
 _PRIORITY_LIMIT = 2**31
@@ -91,8 +93,11 @@ class Service:
         return self.max_body_bytes
 
     def check_model(self, name: str | None) -> None:
-        """Raises BadBody (404) for a model that is not served here; no name means the one that is."""
-        if name and name not in self.names:
+        """Raises HttpError (404) for a model that is not served here.
+
+        `default`, and no name, is the one that is.
+        """
+        if name and name != DEFAULT_MODEL and name not in self.names:
             message = f"the model {name!r} does not exist here; this server has {self.names[0]!r}"
             raise HttpError(message, status=404, param="model", code="model_not_found")
 

@@ -61,7 +61,7 @@ async def model(service: Service, exchange: Exchange, raw: bytes) -> None:
     """One of them, by the rest of the path."""
     name = exchange.path.removeprefix("/v1/models/")
     service.check_model(name)
-    await exchange.send_json(_encode(_card(service, name)))
+    await exchange.send_json(_encode(_card(service, name if name in service.names else service.names[0])))
 
 
 def _card(service: Service, name: str) -> dict[str, Any]:

@@ -1,0 +1,41 @@
+"""Which model `default` stands for."""
+
+import re
+
+import pytest
+
+from radixway.config import WorkerSection
+from radixway.pipeline import Tenancy
+from radixway.routing import DefaultModel, Registry
+
+
+def resolver(*workers: dict, configured: str = "", auto: str = "auto") -> DefaultModel:
+    registry = Registry()
+    for number, fields in enumerate(workers):
+        registry.add(WorkerSection(url=f"http://w{number}", **fields))
+    return DefaultModel(registry, lambda: configured, lambda name: name == auto)
+
+
+SILENT = {"models": []}
+TWO = {"models": ["a", "b"]}
+OTHER = {"models": ["c"], "pools": ["mine"]}
+
+
+@pytest.mark.parametrize(
+    ("workers", "more", "tenancy", "model"),
+    [
+        ([], {}, None, None),
+        ([SILENT], {}, None, None),
+        ([SILENT, TWO, OTHER], {}, None, "a"),
+        ([TWO, OTHER], {"configured": "c"}, None, "c"),
+        ([TWO, OTHER], {"configured": "gone"}, None, "a"),
+        ([TWO, OTHER], {}, Tenancy("t", models=re.compile("b|c")), "b"),
+        ([TWO, OTHER], {"configured": "a"}, Tenancy("t", models=re.compile("b|c")), "b"),
+        ([TWO, OTHER], {}, Tenancy("t", pools=frozenset({"mine"})), "c"),
+        ([TWO], {}, Tenancy("t", models=re.compile("x")), None),
+        ([TWO, {"models": ["default"]}], {}, None, None),
+        ([TWO], {"auto": "default"}, None, None),
+    ],
+)
+def test_default_is_the_configured_model_or_the_first_that_may_be_used(workers, more, tenancy, model):
+    assert resolver(*workers, **more).resolve(tenancy) == model
