@@ -41,6 +41,15 @@ class ChatUser:
         events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
         return [event for event in events if event["event_type"] != "pending"]
 
+    async def first_word(self, answer: dict[str, Any]) -> None:
+        """Wait until an answer has begun."""
+        url = f"{self.gateway.url}/v1/chats/{answer['chat_id']}/messages/{answer['id']}/events"
+        async with asyncio.timeout(10), self.gateway.client.get(url, headers=self.headers) as response:
+            async for line in response.content:
+                if line.startswith(b"data: ") and json.loads(line[6:])["event_type"] == "token":
+                    return
+        raise AssertionError("the answer ended without a word")
+
     async def now(self, answer: dict[str, Any]) -> dict[str, Any]:
         """The message as it is."""
         _, message = await self.call("GET", f"/chats/{answer['chat_id']}/messages/{answer['id']}")

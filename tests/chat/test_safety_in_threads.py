@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from sqlalchemy import update
+
 from chat_house import USER, House
 from radixway.chat.database import Database
+from radixway.chat.errors import Refused
 from radixway.chat.messages import Question
 from radixway.chat.records import Message
-from radixway.chat.safety import BLOCKED, as_shown, without_withheld
+from radixway.chat.safety import BLOCKED, as_shown, build_worker_thread, without_withheld
 from radixway.chat.safety.threads import REFUSED
+from radixway.chat.schema import messages
 
 
 async def test_only_the_attempt_that_holds_the_job_notes_that_a_question_was_made_safe(
@@ -69,3 +74,35 @@ async def test_a_workers_own_safe_prompt_is_not_taken_for_the_question(database:
     await house.messages.note_safety(job.attempt_id, answer.parent_id, whole, 2, "caution", "")
     thread = await house.messages.thread(answer.id)
     assert as_shown(thread) == tuple(thread)
+
+
+async def test_a_worker_is_sent_words_alone_and_one_role_after_the_other(database: Database) -> None:
+    house = await House(database).open()
+    chat = await house.chat()
+    silent = await turn(house, chat, None, "one", error="gone")
+    blank = await turn(house, chat, await below(house, silent), "two", error="gone")
+    said = await turn(house, chat, await below(house, blank), "three")
+    last = await turn(house, chat, said.id, "four")
+    thread = await house.messages.thread(last.id)
+    thread = [replace(each, content=" \n") if each.id == blank.id else each for each in thread]
+    told = build_worker_thread(thread[:-1])
+    assert [message.content for message in told] == ["one\n\ntwo\n\nthree", "re: three", "four"]
+    assert [message.role for message in told] == ["prompter", "assistant", "prompter"]
+    assert (told[0].id, told[-1]) == (said.parent_id, thread[-2])
+
+
+async def below(house: House, answer: Message) -> str:
+    """The answer as the parent of a question, which only whole ones may be by the published paths."""
+    async with house.database.write() as write:
+        whole = update(messages).where(messages.c.id == answer.id)
+        await write.execute(whole.values(state="complete"))
+    return answer.id
+
+
+async def test_a_question_without_words_is_not_asked(database: Database) -> None:
+    house = await House(database).open()
+    chat = await house.chat()
+    asked = await house.messages.ask(USER, chat, None, "")
+    with pytest.raises(Refused, match="no words"):
+        await house.messages.request_answer(USER, chat, Question(asked.id, "q", "m", {}))
+    assert (await house.jobs.standing())["ready"] == (0, 0.0)

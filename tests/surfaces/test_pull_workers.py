@@ -13,6 +13,7 @@ import pytest
 
 from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, HEADERS, KEY, HandDrivenWorker, hand_driven_worker, worker_info
+from published_protocol import check_work_frame
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.safety import Screen, Screened
@@ -52,6 +53,67 @@ async def test_a_job_is_fetched_and_its_answer_heard(eve: ChatUser) -> None:
         await worker.finish(work["id"], "Hi you")
         heard = await eve.heard(answer)
     assert words(heard) == "Hi you" and heard[-1]["message"]["state"] == "complete"
+
+
+async def asked_again(eve: ChatUser, answer: dict[str, Any], content: str, **more: Any) -> dict[str, Any]:
+    """A further question below an answer, whatever became of it."""
+    body = {"content": content, "parent_id": answer["id"], "reply": "later"} | more
+    status, turn = await eve.call("POST", f"/v1/chats/{answer['chat_id']}/messages", body)
+    assert status == 200, turn
+    return dict(turn["answer"])
+
+
+async def work_shown(worker: HandDrivenWorker) -> tuple[str, list[tuple[str, str]]]:
+    """The next job, which a published worker can read: its id, and who says what in it."""
+    frame = await worker.frame()
+    check_work_frame(frame)
+    return str(frame["id"]), [(each["role"], each["content"]) for each in frame["thread"]["messages"]]
+
+
+@pytest.mark.parametrize("ends", ["stopped", "failed"])
+async def test_no_message_without_words_reaches_a_worker(eve: ChatUser, ends: str) -> None:
+    first = await eve.asked("What is a tree?")
+    async with hand_driven_worker(eve.gateway) as worker:
+        if ends == "stopped":
+            await worker.work()
+            path = f"/v1/chats/{first['chat_id']}/messages/{first['id']}/stop"
+            assert (await eve.call("POST", path))[0] == 200
+        else:
+            for _ in range(3):
+                await worker.fail(await worker.work(), "out of memory")
+            assert (await eve.until(first, "aborted_by_worker"))["content"] is None
+    second = await asked_again(eve, first, "And a trie?")
+    async with hand_driven_worker(eve.gateway) as worker:
+        request, shown = await work_shown(worker)
+        assert shown == [("prompter", "What is a tree?\n\nAnd a trie?")]
+        await worker.finish(request, "A prefix tree.")
+        await eve.until(second, "complete")
+
+
+async def test_the_words_of_an_answer_that_was_stopped_are_shown(eve: ChatUser) -> None:
+    first = await eve.asked("What is a tree?")
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.say(await worker.work(), "A graph")
+        await eve.first_word(first)
+        await eve.call("POST", f"/v1/chats/{first['chat_id']}/messages/{first['id']}/stop")
+    await asked_again(eve, first, "Go on.")
+    async with hand_driven_worker(eve.gateway) as worker:
+        _, shown = await work_shown(worker)
+    assert shown == [("prompter", "What is a tree?"), ("assistant", "A graph"), ("prompter", "Go on.")]
+
+
+@pytest.mark.parametrize("odd", [{"foo": 1}, {"schema_version": 1}, {}], ids=str)
+async def test_what_a_published_worker_cannot_read_is_not_sent(eve: ChatUser, odd: dict[str, Any]) -> None:
+    plugins = [{"url": "https://example.org/ai-plugin.json", "plugin_config": odd}]
+    first = await eve.asked("What is a tree?", plugins=plugins)
+    async with hand_driven_worker(eve.gateway) as worker:
+        request, _ = await work_shown(worker)
+        end = {"response_type": "generated_text", "text": "A graph.", "used_plugin": odd}
+        await worker.send({"request_id": request} | end)
+        await eve.until(first, "complete")
+        await asked_again(eve, first, "And a trie?")
+        _, shown = await work_shown(worker)
+    assert [words for _, words in shown] == ["What is a tree?", "A graph.", "And a trie?"]
 
 
 async def test_who_is_refused_is_let_in_first_and_told_why(eve: ChatUser) -> None:

@@ -60,6 +60,9 @@ class Model:
             await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
             await exchange.until_peer_leaves()
             return
+        if self.finish_reason == "error":
+            await exchange.reply(400, b'{"error": {"message": "no"}}')
+            return
         await say(exchange, f"answer {len(self.asked)}", self.finish_reason)
 
     def last(self) -> list[str]:
@@ -96,6 +99,18 @@ async def test_a_question_and_its_answer_are_one_call(eve: Chatter, model: Model
     assert 0 <= answer["waited_s"] <= answer["time_to_first_token_s"] <= answer["took_s"]
     await eve.ask(chat, "And a radix tree?")
     assert model.last() == ["user: What is a tree?", "assistant: answer 1 ", "user: And a radix tree?"]
+
+
+async def test_an_answer_that_ended_before_its_first_word_is_not_shown(eve: Chatter, model: Model) -> None:
+    chat = await eve.chat()
+    model.finish_reason = "error"
+    silent = await eve.ask(chat, "What is a tree?")
+    assert (silent["answer"]["state"], silent["answer"]["content"]) == ("aborted_by_worker", None)
+    model.finish_reason = "stop"
+    await eve.ask(chat, "And a trie?", parent_id=silent["answer"]["id"])
+    assert model.last() == ["user: What is a tree?\n\nAnd a trie?"]
+    _, again = await eve.call("POST", f"{chat}/messages/{silent['answer']['id']}/regenerate", {})
+    assert again["state"] == "complete" and model.last() == ["user: What is a tree?"]
 
 
 async def test_its_answer_can_be_streamed(eve: Chatter) -> None:

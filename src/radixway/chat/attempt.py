@@ -15,7 +15,7 @@ from radixway.chat.messages import Messages
 from radixway.chat.outages import is_away, through_outages
 from radixway.chat.records import Job, Message, MessageState
 from radixway.chat.safety.screen import Refused, Screen
-from radixway.chat.safety.threads import as_shown, without_withheld
+from radixway.chat.safety.threads import as_shown, build_worker_thread, without_withheld
 from radixway.chat.storable import counts, is_modest, reason, storable
 from radixway.chat.tokens import TokenLog
 
@@ -82,6 +82,10 @@ class Attempt:
     def answer(self) -> Message:
         """The message that is being answered with, as it was when the attempt began."""
         return self.thread[-1]
+
+    def build_worker_thread(self) -> list[Message]:
+        """Return the messages that a worker is sent, the question last."""
+        return build_worker_thread(self.thread[:-1])
 
     async def clear(self) -> bool:
         """Have the question judged, and made safe, before anybody is shown the thread, which may change here.

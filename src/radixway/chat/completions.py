@@ -112,7 +112,7 @@ def _body(attempt: Attempt) -> dict[str, Any]:
     sampling = parameters.get("sampling_parameters") or {}
     body: dict[str, Any] = {
         "model": attempt.answer.model,
-        "messages": chat_messages(attempt.thread[:-1], parameters),
+        "messages": chat_messages(attempt.build_worker_thread(), parameters),
         "stream": True,
         "stream_options": {"include_usage": True},
     }

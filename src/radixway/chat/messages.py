@@ -204,8 +204,9 @@ class Messages:
         question: Question,
         *,
         while_busy: WhileBusy = "enqueue",
+        has_items: bool = False,
     ) -> tuple[Message, list[str]]:
-        """What `request_answer` does with a chat that is locked."""
+        """What `request_answer` does with a chat that is locked. `has_items`: asked with more than words."""
         key = question.idempotency_key
         known = await by_key(write, chat_id, key, Role.ASSISTANT)
         if known is not None:
@@ -217,6 +218,8 @@ class Messages:
             raise NotFound("Parent message not found")
         if parent.role is not Role.PROMPTER:
             raise Refused("Parent message is not a prompter message")
+        if not parent.content and not has_items:
+            raise Refused("Parent message has no words")
         await self._limits.check_room(write, chat_id)
         await self._limits.check_tokens(write, chat_id)
         ended = await self._make_way(write, chat_id, while_busy)

@@ -144,7 +144,7 @@ class Responses:
             said = await texts.write_prompt(write, chat, parent, new.content)
             await write.execute(question_items.insert().values(message_id=said.id, items=new.items))
             question = Question(said.id, new.queue, new.model, new.work_parameters, waits_s=new.waits_s)
-            answer, _ = await texts.write_answer(write, user_id, chat.id, question)
+            answer, _ = await texts.write_answer(write, user_id, chat.id, question, has_items=True)
             asked = {"user_id": user_id, "request": new.request, "background": new.background}
             await write.execute(
                 responses.insert().values(message_id=answer.id, idempotency_key=new.idempotency_key, **asked)

@@ -28,6 +28,7 @@ from radixway.chat.pull.frames import (
     to_worker,
 )
 from radixway.chat.pull.sessions import Session
+from radixway.chat.pull.work import UnreadableWork
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +175,10 @@ class PullWorker:
             attempt.lose()  # once its lease has run out it is begun anew
             self._drop(attempt.job.attempt_id)
             raise
+        except UnreadableWork as error:
+            self._drop(attempt.job.attempt_id)
+            await attempt.fail(str(error), again=False)
+            return
         except Exception as error:  # whatever it is, it is this answer's alone
             log.exception("an answer met a defect of ours")
             self._drop(attempt.job.attempt_id)

@@ -29,6 +29,7 @@ from radixway.chat.pull.frames import (
     whose,
     why,
 )
+from radixway.chat.pull.work import readable_work
 from radixway.chat.shapes import message_read, when
 
 _encode = msgspec.json.encode
@@ -49,7 +50,7 @@ class Dialect(Protocol):
         ...
 
     def work(self, attempt: Attempt, now: float, safety_level: int) -> bytes:
-        """A job."""
+        """A job. Raises UnreadableWork."""
         ...
 
     def welcome(self, info: WorkerInfo, worker_id: str, compat_hash: str) -> bytes | None:
@@ -214,12 +215,15 @@ def _shape(config: _OverviewConfig, find: FindModel) -> dict[str, Any]:
 
 
 def _work(attempt: Attempt, now: float, safety_level: int) -> dict[str, Any]:
-    return {
-        "thread": {"messages": [message_read(message) for message in attempt.thread[:-1]]},
-        "created_at": when(now),
-        "parameters": _parameters(attempt),
-        "safety_parameters": {"level": safety_level},
-    }
+    """Raises UnreadableWork."""
+    return readable_work(
+        {
+            "thread": {"messages": [message_read(message) for message in attempt.build_worker_thread()]},
+            "created_at": when(now),
+            "parameters": _parameters(attempt),
+            "safety_parameters": {"level": safety_level},
+        }
+    )
 
 
 def _parameters(attempt: Attempt) -> dict[str, Any]:

@@ -42,6 +42,27 @@ def as_shown(thread: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
+def has_words(message: Message) -> bool:
+    """Return whether it says anything: answers that ended before their first word do not."""
+    return bool(message.content and not message.content.isspace())
+
+
+def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
+    """Return what a worker is sent of `messages`, which end with the question: those that have words.
+
+    Published workers close their connection at a message without. Neighbours of one role that are left are
+    joined, as chat templates want users and models to take turns.
+    """
+    told: list[Message] = []
+    for message in messages:
+        if message is not messages[-1] and not has_words(message):
+            continue
+        if told and told[-1].role is message.role:
+            message = replace(message, content=f"{told.pop().content}\n\n{message.content}")
+        told.append(message)
+    return told
+
+
 def opening_of(shown: Message) -> str:
     """The words that make a question safe, as it is shown; none where it is shown as it was asked."""
     if shown.safe_content is None or shown.content != shown.safe_content:

@@ -10,7 +10,7 @@ import msgspec
 from radixway.chat.completions import Road, is_stream, whole_body
 from radixway.chat.records import Message, Role
 from radixway.chat.responses import Items
-from radixway.chat.safety import BLOCKED, opening_of
+from radixway.chat.safety import BLOCKED, has_words, opening_of
 from radixway.parsers import ReadPart
 from radixway.pipeline import Request
 from radixway.surfaces.chats.responses.asking import chat_fields
@@ -30,12 +30,11 @@ def conversation(
     for message in thread:
         if message.id in questions:
             told += question(questions[message.id], opening_of(message))
-        elif message.role is Role.PROMPTER:
-            told.append({"role": "user", "content": message.content or ""})
         elif message.id in answers:
             told.append(answer_of_blocks(answers[message.id]).message())
-        elif message.content:
-            told.append({"role": "assistant", "content": message.content})
+        elif has_words(message):
+            role = "user" if message.role is Role.PROMPTER else "assistant"
+            told.append({"role": role, "content": message.content})
     return told
 
 
