@@ -282,6 +282,76 @@ async def test_two_jobs_of_a_dying_worker_are_both_given_to_the_next(eve: ChatUs
                 await eve.until(answer, "complete")
 
 
+async def test_what_a_worker_did_not_leave_for_is_not_counted(eve: ChatUser) -> None:
+    first = await eve.asked("first")
+    for _ in range(4):  # more than the attempts that an answer has
+        async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+            await worker.work()
+            poisonous = await eve.asked("what it leaves for")
+            await worker.work()
+        await eve.call("DELETE", f"/chats/{poisonous['chat_id']}")
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.finish(await worker.work(), "Hi")
+        await eve.until(first, "complete")
+
+
+async def test_the_neighbours_of_a_failed_job_that_costs_the_connection_are_not_counted(
+    eve: ChatUser,
+) -> None:
+    first = await eve.asked("first")
+    for _ in range(4):
+        async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+            await worker.work()
+            failing = await eve.asked("failing")
+            await worker.fail(await worker.work(), "the engine answered 500")
+        await eve.call("DELETE", f"/chats/{failing['chat_id']}")
+    async with hand_driven_worker(eve.gateway) as worker:
+        await worker.finish(await worker.work(), "Hi")
+        await eve.until(first, "complete")
+
+
+async def test_who_has_answers_under_way_is_not_handed_what_another_left_for(eve: ChatUser) -> None:
+    poisonous = await eve.asked("poisonous")
+    async with hand_driven_worker(eve.gateway) as leaving:
+        await leaving.work()
+        strangers = await eve.asked("a stranger's")
+        async with hand_driven_worker(eve.gateway, at_once=2) as busy:
+            running, _ = await work_shown(busy)
+            await busy.say(running, "A radix")
+            await leaving.socket.close()
+            await _attempt(eve.gateway, poisonous, 2)
+            path = f"/v1/chats/{poisonous['chat_id']}/messages/{poisonous['id']}/stop"
+            assert (await eve.call("POST", path))[0] == 200
+            await eve.asked("later")
+            _, shown = await work_shown(busy)
+            assert shown == [("prompter", "later")]
+            await busy.finish(running, "A radix tree.")
+            await eve.until(strangers, "complete")
+
+
+async def test_what_a_worker_left_for_is_alone_with_the_next_till_its_first_word(eve: ChatUser) -> None:
+    poisonous = await eve.asked("poisonous")
+    async with hand_driven_worker(eve.gateway) as leaving:
+        await leaving.work()
+    async with hand_driven_worker(eve.gateway, at_once=2) as worker:
+        request = await worker.work()
+        later = await eve.asked("later")
+        for _ in range(20):
+            assert (await eve.now(later))["state"] == "pending"
+        await worker.say(request, "Well")
+        assert (await work_shown(worker))[1] == [("prompter", "later")]
+        await worker.finish(request, "Well.")
+        await eve.until(poisonous, "complete")
+
+
+async def _attempt(gateway: RunningGateway, answer: dict[str, Any], number: int) -> None:
+    """Wait until it is somebody's for that time."""
+    held = _room(gateway).answers._held
+    async with asyncio.timeout(10):
+        while number not in [e.job.attempts for e in held.values() if e.job.message_id == answer["id"]]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("times", [5, pytest.param(150, marks=pytest.mark.slow)])
 async def test_no_job_is_lost_that_is_asked_for_as_its_worker_leaves(eve: ChatUser, times: int) -> None:
     for _ in range(times):

@@ -114,7 +114,7 @@ class Jobs:
                 return None
             changed = await write.execute(statements.BEGIN_MESSAGE, {"message": row.message_id} | begun)
             chat_id = changed.scalar_one()
-        attempt = row.attempts, row.attempt_id, row.lease_until
+        attempt = row.attempts, row.attempt_id, row.lease_until, row.last_error
         return Job(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
     async def give_back(self, attempt: str) -> bool:

@@ -154,4 +154,6 @@ class Job:
     attempt_id: str
     """Of this attempt alone: what comes under another is too late."""
     lease_until: float
+    last_error: str | None
+    """Why the attempt before this one failed."""
     chat_id: str

@@ -88,9 +88,12 @@ class _Work:
     tokens: int = 0
     silent: bool = False
     """It was taken away, as nothing was said of it."""
+    heard: bool = False
+    """The worker has said something of it."""
     losing: asyncio.Task[None] | None = None
     handing: asyncio.Task[None] | None = None
-    """Before it is in the worker's hands."""
+    """Brings it into the worker's hands; None: it waits for that."""
+    handed: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +116,10 @@ class PullWorker:
     _busy_at: float = 0.0
     _stalled: asyncio.Event = field(default_factory=asyncio.Event)
     """It reads nothing any more."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """What it has in hand, or has said something of, is not what it was."""
+    _suspect: str | None = None
+    """The request that it was handed last, while nothing was heard of it: why it leaves, should it do so."""
 
     def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(self.session.info.config.max_parallel_requests)
@@ -140,12 +147,18 @@ class PullWorker:
             task.cancel()
         await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
         for request_id in tuple(self._work):
+            is_suspect = request_id == self._suspect
             work = self._drop(request_id)
             if work is not None:
-                await _quietly(work.attempt.fail(LEFT))
+                ending = work.attempt.fail(LEFT) if is_suspect else work.attempt.give_back(LEFT)
+                await _quietly(ending)
 
     async def _dispatch(self) -> None:
-        """Fetch jobs while there is room for them."""
+        """Fetch jobs while there is room for them.
+
+        Published workers close their connection at a job that they cannot read, and after every error. What
+        another left for is handed over when nothing else is in hand, and nothing else until it is heard of.
+        """
         queue = self.session.model.compat_hash
         config = self.session.row()["info"]["config"]
         while True:
@@ -158,9 +171,22 @@ class PullWorker:
                 await asyncio.sleep(_AGAIN_S)
                 continue
             work = _Work(attempt, self.clock(), asyncio.get_running_loop().time())
-            self._work[attempt.job.attempt_id] = work
+            request_id = attempt.job.attempt_id
+            self._work[request_id] = work
             self.session.in_flight = len(self._work)
-            work.handing = asyncio.create_task(_quietly(self._hand_over(work)))
+            work.losing = asyncio.create_task(self._when_lost(work))
+            is_left = attempt.job.last_error == LEFT
+            while is_left and len(self._work) > 1 and request_id in self._work:
+                await self._next_change()
+            if request_id in self._work:
+                work.heard_at = asyncio.get_running_loop().time()
+                work.handing = asyncio.create_task(_quietly(self._hand_over(work)))
+            while is_left and not (work.heard or attempt.lost.is_set()) and request_id in self._work:
+                await self._next_change()
+
+    async def _next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     async def _hand_over(self, work: _Work) -> None:
         """Judging one question must not keep others waiting."""
@@ -184,14 +210,17 @@ class PullWorker:
             self._drop(attempt.job.attempt_id)
             await attempt.fail(f"internal error ({type(error).__name__})", again=False)
             return
-        work.losing = asyncio.create_task(self._when_lost(attempt))
+        work.handed, self._suspect = True, attempt.job.attempt_id
         await self._send(frame)
 
-    async def _when_lost(self, attempt: Attempt) -> None:
+    async def _when_lost(self, work: _Work) -> None:
         """Nobody wants it any more. A worker that cannot be told works on, and has no room until it ends."""
-        await attempt.lost.wait()
-        request_id = attempt.job.attempt_id
-        if "cancel" in self.session.info.extensions and self._drop(request_id) is not None:
+        await work.attempt.lost.wait()
+        self._changed.set()
+        request_id = work.attempt.job.attempt_id
+        if not work.handed:
+            self._drop(request_id)
+        elif "cancel" in self.session.info.extensions and self._drop(request_id) is not None:
             await self._send(to_worker(request_id, "cancel", request_id=request_id))
 
     async def _when_stalled(self) -> None:
@@ -220,12 +249,12 @@ class PullWorker:
     def _overdue(self, now: float) -> float:
         """End what it says nothing of; returns when to look again."""
         for work in self._work.values():
-            if work.silent or now < work.heard_at + self.patience.answer_s:
+            if not _is_awaited(work) or now < work.heard_at + self.patience.answer_s:
                 continue
             work.silent = True
             self._aside(self._take_away(work.attempt))
         return min(
-            (work.heard_at + self.patience.answer_s for work in self._work.values() if not work.silent),
+            (work.heard_at + self.patience.answer_s for work in self._work.values() if _is_awaited(work)),
             default=now + self.patience.answer_s,
         )
 
@@ -260,7 +289,9 @@ class PullWorker:
         if isinstance(frame, Token):  # before all that is rare
             work = self._work.get(frame.request_id or "")
             if work is not None:
-                work.first = self.clock() if work.first is None else work.first
+                if work.first is None:
+                    work.first = self.clock()
+                    self._note_heard(work)
                 work.tokens += frame.tokens
                 work.heard_at = self._heard_at
                 await work.attempt.token(frame.text)
@@ -268,6 +299,8 @@ class PullWorker:
         if isinstance(frame, Drain):
             assert self._dispatching is not None
             self._dispatching.cancel()
+            for work in [each for each in self._work.values() if each.handing is None]:
+                self._end(work.attempt, work.attempt.give_back("the worker drains"))
             return
         if isinstance(frame, Pong | GeneratedText | Failed | GeneralError) and frame.metrics is not None:
             self.session.metrics = frame.metrics
@@ -276,10 +309,13 @@ class PullWorker:
             if pong is not None:
                 await self._send(pong)
             return
+        if isinstance(frame, Failed | GeneralError):
+            self._suspect = None  # published workers leave after each of them
         work = self._work.get(frame.request_id or "")
         if work is None:
             return
         attempt, work.heard_at = work.attempt, self._heard_at
+        self._note_heard(work)
         if isinstance(frame, PluginStep):
             await attempt.plugin(
                 frame.current_plugin_thought,
@@ -294,6 +330,12 @@ class PullWorker:
             self._end(attempt, self._finish(work, frame))
         else:
             self._end(attempt, attempt.fail(frame.error[:_LONGEST_ERROR] or LEFT))
+
+    def _note_heard(self, work: _Work) -> None:
+        work.heard = True
+        if self._suspect == work.attempt.job.attempt_id:
+            self._suspect = None
+        self._changed.set()
 
     def _end(self, attempt: Attempt, ending: Coroutine[Any, Any, Any]) -> None:
         """The worker is done with it; writing that down must not keep its other requests waiting."""
@@ -319,6 +361,7 @@ class PullWorker:
         if work is None:
             return None
         self.session.in_flight = len(self._work)
+        self._changed.set()
         self._room.release()
         for task in (work.losing, work.handing):
             if task is not None and task is not asyncio.current_task():
@@ -333,6 +376,11 @@ class PullWorker:
                     await self.link.send(frame)
         except TimeoutError:
             self._stalled.set()
+
+
+def _is_awaited(work: _Work) -> bool:
+    """Whether the worker is to say something of it."""
+    return not work.silent and work.handing is not None
 
 
 async def _quietly(step: Coroutine[Any, Any, Any]) -> None:
