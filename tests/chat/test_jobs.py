@@ -11,7 +11,7 @@ from radixway.chat.database import Database
 from radixway.chat.errors import Busy, Refused, TooMany
 from radixway.chat.jobs import Ended, Waiting
 from radixway.chat.limits import Limits
-from radixway.chat.messages import Question
+from radixway.chat.messages import Question, own_chat
 from radixway.chat.records import MessageState
 
 
@@ -186,15 +186,49 @@ async def test_a_second_question_while_the_first_is_answered(house: House, while
     chat = await house.chat()
     said = await house.messages.ask(USER, chat, None, "hello")
     first, _ = await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
-    asking = house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}), while_busy=while_busy)
+    async with house.database.write() as write:
+        other = await house.messages.write_prompt(
+            write, await own_chat(write, USER, chat), None, "good morning"
+        )
+    question = Question(other.id, "q", "m", {})
+    asking = house.messages.request_answer(USER, chat, question, while_busy=while_busy)
     if while_busy == "reject":
         with pytest.raises(Busy):
             await asking
         return
-    _, ended = await asking
+    second, ended = await asking
     assert ended == ([first.id] if while_busy == "interrupt" else [])
-    states = [message.state for message in await house.messages.of_chat(USER, chat)][1:]
-    assert states == [MessageState.CANCELLED if ended else MessageState.PENDING, MessageState.PENDING]
+    assert (await house.now(first)).state is (MessageState.CANCELLED if ended else MessageState.PENDING)
+    assert (await house.now(second)).state is MessageState.PENDING
+
+
+async def test_answers_to_one_question_do_not_end_each_other(house: House) -> None:
+    chat = await house.chat()
+    said = await house.messages.ask(USER, chat, None, "hello")
+    question = Question(said.id, "q", "m", {})
+    asked = [
+        house.messages.request_answer(USER, chat, question, while_busy="interrupt", spare_running=spared)
+        for spared in (True, True, False)
+    ]
+    drafts = [draft for draft, ended in await asyncio.gather(*asked) if not ended]
+    assert [(await house.now(draft)).state for draft in drafts] == [MessageState.PENDING] * 3
+
+
+@pytest.mark.parametrize("spared", [True, False])
+async def test_the_published_paths_end_no_answer_that_has_begun(house: House, spared: bool) -> None:
+    chat = await house.chat()
+    said = await house.messages.ask(USER, chat, None, "hello")
+    first, _ = await house.messages.request_answer(USER, chat, Question(said.id, "q", "m", {}))
+    assert await house.jobs.claim(["q"], "w") is not None
+    async with house.database.write() as write:
+        other = await house.messages.write_prompt(
+            write, await own_chat(write, USER, chat), None, "good morning"
+        )
+    question = Question(other.id, "q", "m", {})
+    _, ended = await house.messages.request_answer(
+        USER, chat, question, while_busy="interrupt", spare_running=spared
+    )
+    assert ended == ([] if spared else [first.id])
 
 
 async def test_what_may_follow_what(house: House) -> None:

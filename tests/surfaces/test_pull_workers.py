@@ -90,6 +90,24 @@ async def test_no_message_without_words_reaches_a_worker(eve: ChatUser, ends: st
         await eve.until(second, "complete")
 
 
+async def test_drafts_of_one_answer_do_not_end_each_other(eve: ChatUser) -> None:
+    """The published site asks for three at once."""
+    _, chat = await eve.call("POST", "/chats", {})
+    path = f"/chats/{chat['id']}"
+    _, said = await eve.call("POST", f"{path}/prompter_message", {"parent_id": None, "content": "hello"})
+    body = {"parent_id": said["id"], "model_config_name": "m"}
+    asked = await asyncio.gather(*(eve.call("POST", f"{path}/assistant_message", body) for _ in range(3)))
+    again = f"/v1{path}/messages/{asked[0][1]['id']}/regenerate"
+    asked += [await eve.call("POST", again, {"reply": "later"})]
+    assert [status for status, _ in asked] == [200] * 4
+    drafts = [draft for _, draft in asked]
+    async with hand_driven_worker(eve.gateway, at_once=4) as worker:
+        for number in range(4):
+            await worker.finish(await worker.work(), f"draft {number}")
+        ended = [await eve.until(draft, "complete") for draft in drafts]
+    assert {draft["content"] for draft in ended} == {f"draft {number}" for number in range(4)}
+
+
 async def test_the_words_of_an_answer_that_was_stopped_are_shown(eve: ChatUser) -> None:
     first = await eve.asked("What is a tree?")
     async with hand_driven_worker(eve.gateway) as worker:

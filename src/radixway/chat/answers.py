@@ -105,10 +105,18 @@ class Answers:
                 await asyncio.gather(*self._aside, return_exceptions=True)
 
     async def request(
-        self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
+        self,
+        user_id: str,
+        chat_id: str,
+        question: Question,
+        *,
+        while_busy: WhileBusy = "enqueue",
+        spare_running: bool = False,
     ) -> Message:
         """See `Messages.request_answer`; whoever waits for such work is woken."""
-        message, ended = await self.messages.request_answer(user_id, chat_id, question, while_busy=while_busy)
+        message, ended = await self.messages.request_answer(
+            user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
+        )
         await self.announce(question.queue, ended)
         return message
 

@@ -21,8 +21,8 @@ from radixway.chat.schema import chats, jobs, messages
 from radixway.chat.statements import BLOCKED, LEASED, READY, UNDER_WAY
 
 WhileBusy = Literal["reject", "interrupt", "enqueue"]
-"""Of a further question in a chat that is being answered: it is refused, it ends the answers under way, or it
-waits its turn."""
+"""Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
+other messages, or it waits its turn."""
 
 _OTHER_CALL = "This Idempotency-Key was used for another call"
 _TITLE = 100
@@ -185,16 +185,25 @@ class Messages:
         return message
 
     async def request_answer(
-        self, user_id: str, chat_id: str, question: Question, *, while_busy: WhileBusy = "enqueue"
+        self,
+        user_id: str,
+        chat_id: str,
+        question: Question,
+        *,
+        while_busy: WhileBusy = "enqueue",
+        spare_running: bool = False,
     ) -> tuple[Message, list[str]]:
         """Write a message without words, and the job of finding them, in one transaction.
 
-        Returns it, and the ids of the answers that were ended for it. The same `idempotency_key` gives the
-        same message. Raises NotFound, Refused, TooLarge, TooMany, Busy.
+        Returns it, and the ids of the answers that were ended for it: never those to the same message, and
+        with `spare_running` none that a worker has begun. The same `idempotency_key` gives the same message.
+        Raises NotFound, Refused, TooLarge, TooMany, Busy.
         """
         async with self._database.write() as write:
             await own_chat(write, user_id, chat_id, lock=True)
-            return await self.write_answer(write, user_id, chat_id, question, while_busy=while_busy)
+            return await self.write_answer(
+                write, user_id, chat_id, question, while_busy=while_busy, spare_running=spare_running
+            )
 
     async def write_answer(
         self,
@@ -204,6 +213,7 @@ class Messages:
         question: Question,
         *,
         while_busy: WhileBusy = "enqueue",
+        spare_running: bool = False,
         has_items: bool = False,
     ) -> tuple[Message, list[str]]:
         """What `request_answer` does with a chat that is locked. `has_items`: asked with more than words."""
@@ -222,7 +232,7 @@ class Messages:
             raise Refused("Parent message has no words")
         await self._limits.check_room(write, chat_id)
         await self._limits.check_tokens(write, chat_id)
-        ended = await self._make_way(write, chat_id, while_busy)
+        ended = await self._make_way(write, chat_id, parent.id, while_busy, spare_running)
         await self._limits.check_share(write, user_id, question.queue, self._clock())
         message = await self._insert(
             write,
@@ -251,15 +261,27 @@ class Messages:
         await self._touch(write, chat_id, message.id)
         return message, ended
 
-    async def _make_way(self, write: AsyncConnection, chat_id: str, while_busy: WhileBusy) -> list[str]:
+    async def _make_way(
+        self,
+        write: AsyncConnection,
+        chat_id: str,
+        parent_id: str,
+        while_busy: WhileBusy,
+        spare_running: bool,
+    ) -> list[str]:
+        """For an answer below `parent_id`; see `request_answer`."""
         if while_busy == "enqueue":
             return []
-        under_way = list((await write.execute(statements.UNDER_WAY_IN, {"chat": chat_id})).scalars())
-        if under_way and while_busy == "reject":
-            raise Occupied("This chat is being answered")
-        for message_id in under_way:
+        if while_busy == "reject":
+            if (await write.execute(statements.UNDER_WAY_IN, {"chat": chat_id})).first() is not None:
+                raise Occupied("This chat is being answered")
+            return []
+        states = (READY, BLOCKED) if spare_running else (READY, BLOCKED, LEASED)
+        wanted = {"chat": chat_id, "parent": parent_id, "states": states}
+        in_the_way = list((await write.execute(statements.IN_THE_WAY, wanted)).scalars())
+        for message_id in in_the_way:
             await end_message(write, message_id, MessageState.CANCELLED, self._clock(), ends=self._ends)
-        return under_way
+        return in_the_way
 
     async def _check_parent(self, write: AsyncConnection, chat_id: str, parent_id: str | None) -> None:
         """Whether what a user says may stand there. Raises Refused, in the published words."""

@@ -77,6 +77,16 @@ CHANGE_MESSAGE = update(messages).where(messages.c.id == bindparam("message"))
 BEGIN_MESSAGE = CHANGE_MESSAGE.returning(messages.c.chat_id)
 END_MESSAGE = CHANGE_MESSAGE.returning(*messages.c)
 
+IN_THE_WAY = (
+    select(jobs.c.message_id)
+    .join(messages, messages.c.id == jobs.c.message_id)
+    .where(messages.c.chat_id == bindparam("chat"), messages.c.parent_id != bindparam("parent"))
+    .where(jobs.c.state.in_(bindparam("states", expanding=True)))
+    .order_by(jobs.c.number)
+    .with_for_update(of=jobs)
+)
+"""Answers to other messages than `parent` whose jobs are in these `states`, locked until the transaction
+ends."""
 INSERT_JOB = jobs.insert()
 CLAIM = _claim()
 """The first job of `queues` that may begin `now`; with the columns of its lease."""

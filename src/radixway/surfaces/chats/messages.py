@@ -135,7 +135,9 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             waits_s=room.config.waits_s,
             idempotency_key=idempotency_key,
         )
-        message = await room.answers.request(user, chat_id, question, while_busy=room.config.while_busy)
+        message = await room.answers.request(
+            user, chat_id, question, while_busy=room.config.while_busy, spare_running=True
+        )
         if "text/event-stream" in accept:
             return await _stream(room, message)
         return message_read(message)
