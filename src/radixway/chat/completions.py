@@ -129,19 +129,38 @@ def _body(attempt: Attempt) -> dict[str, Any]:
 
 def _request(attempt: Attempt, body: dict[str, Any], number: int = 0) -> Request:
     """`number`: how many there were before it for this attempt."""
-    request_id = attempt.job.attempt_id + (f"-{number}" if number else "")
+    job = attempt.job
+    request_id = job.attempt_id + (f"-{number}" if number else "")
+    return completion_request(request_id, job.user_id, body, message=job.message_id)
+
+
+def completion_request(
+    request_id: str,
+    user_id: str,
+    body: dict[str, Any],
+    *,
+    surface: str = "chats",
+    priority: int = 0,
+    **noted: str,
+) -> Request:
+    """Return a chat completion that the gateway itself asks for, for its road.
+
+    `surface`: on whose behalf, for the journal, which `noted` is added to. No client stands behind it, so it
+    has no headers: those that every request needs are the transport's.
+    """
+    model: str | None = body["model"]
     request = Request(
         id=request_id,
         surface="openai.chat",
         path="/v1/chat/completions",
         journal=Journal(request_id),
         raw=msgspec.json.encode(body),
-        model=attempt.answer.model,
-        stream=True,
-        headers=((b"content-type", b"application/json"),),
-        user=attempt.job.user_id,
+        model=model,
+        stream=bool(body.get("stream")),
+        priority=priority,
+        user=user_id,
     )
-    request.journal.add("receive", surface="chats", model=request.model, message=attempt.job.message_id)
+    request.journal.add("receive", surface=surface, model=model, **noted)
     return request
 
 

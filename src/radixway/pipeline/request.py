@@ -44,7 +44,8 @@ class Request:
     """The model asked for; None where the protocol or the client names none."""
     stream: bool = False
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """The client's headers that travel on to the worker, names in lower case."""
+    """The client's headers that travel on to the worker, names in lower case; none that describe the body or
+    the connection, which the transport writes itself."""
     priority: int = 0
     """As the client gave it; the queue says which sense it has and how far it reaches."""
     ttft_s: float | None = None

@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterable
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from radixway.chat.completions import Road
+from radixway.chat.completions import Road, completion_request
 from radixway.chat.jobs import Jobs
 from radixway.chat.messages import Messages
 from radixway.chat.records import Message, Role
 from radixway.chat.titles.jobs import TitleJob, Titles
 from radixway.chat.titles.text import one_line
 from radixway.chat.wake import within
-from radixway.pipeline import GatewayError, Request
-from radixway.telemetry import Journal
+from radixway.pipeline import GatewayError
 
 log = logging.getLogger(__name__)
 
@@ -112,18 +111,9 @@ class Titler:
             "max_tokens": _TOKENS,
             "temperature": 0,
         }
-        request = Request(
-            id=job.attempt_id,
-            surface="openai.chat",
-            path="/v1/chat/completions",
-            journal=Journal(job.attempt_id),
-            raw=msgspec.json.encode(body),
-            model=model,
-            headers=((b"content-type", b"application/json"),),
-            priority=self._priority,
-            user=job.user_id,
+        request = completion_request(
+            job.attempt_id, job.user_id, body, priority=self._priority, title_of=job.chat_id
         )
-        request.journal.add("receive", surface="chats", model=model, title_of=job.chat_id)
         try:
             reply = await self._road(request)
             whole = reply.body if reply.chunks is None else b"".join([each async for each in reply.chunks])

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.chat.completions import Road, is_stream, whole_body
+from radixway.chat.completions import Road, completion_request, is_stream, whole_body
 from radixway.chat.records import Message, Role
 from radixway.chat.responses import Items
 from radixway.chat.safety import BLOCKED, has_words, opening_of
@@ -17,7 +17,6 @@ from radixway.surfaces.chats.responses.asking import chat_fields
 from radixway.surfaces.chats.responses.hearing import Hearing, told_error
 from radixway.surfaces.chats.responses.shapes import answer_of_blocks
 from radixway.surfaces.wires.responses_items import messages_of
-from radixway.telemetry import Journal
 
 Tell = Callable[[ReadPart], Awaitable[None]]
 
@@ -61,19 +60,7 @@ def request_of(
         "stream_options": {"include_usage": True},
         **chat_fields(asked),
     }
-    request = Request(
-        id=request_id,
-        surface="openai.chat",
-        path="/v1/chat/completions",
-        journal=Journal(request_id),
-        raw=msgspec.json.encode(body),
-        model=model,
-        stream=True,
-        headers=((b"content-type", b"application/json"),),
-        user=user_id,
-    )
-    request.journal.add("receive", surface="responses", model=model)
-    return request
+    return completion_request(request_id, user_id, body, surface="responses")
 
 
 async def say(road: Road, request: Request, tell: Tell) -> Hearing:
