@@ -226,6 +226,14 @@ class Postgres:
         """Every connection breaks; what was committed is there afterwards."""
         stop_now(self.server, "restart")
 
+    def stop(self) -> None:
+        """Every connection breaks, and none can be made."""
+        stop_now(self.server)
+
+    def start(self) -> None:
+        """Where it was."""
+        self.server.ensure_postgres_running()
+
 
 class Mortal(HandDrivenWorker):
     """A worker that can die."""

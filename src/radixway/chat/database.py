@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import event, make_url
+from sqlalchemy import delete, event, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from radixway.chat import sqlite
-from radixway.chat.outages import connect_postgresql, told_as_away
+from radixway.chat.ids import new_id
+from radixway.chat.outages import connect_postgresql, describe_outage, told_as_away
+from radixway.chat.schema import used_logins
+
+log = logging.getLogger(__name__)
 
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
     "postgresql": "postgresql+asyncpg",
     "postgres": "postgresql+asyncpg",
 }
+_LOOK_AGAIN_S = 1.0
+"""Between looks whether something is still wrong."""
 _BUSY_MS = 30_000
 """How long a writer of SQLite waits for a writer in another process."""
 
@@ -58,12 +65,15 @@ class Database:
             self._writer = _postgresql_engine(self.url, connections)
             self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
         self._after: dict[AsyncConnection, list[Callable[[], None]]] = {}
+        self.problem: str | None = None
+        """What is wrong with it, in words without addresses; None: nothing is known to be."""
+        self._failed = asyncio.Event()
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: all of it, or, where the block raises, nothing."""
         after: list[Callable[[], None]] = []
-        async with told_as_away(), self._writer.begin() as connection:
+        async with told_as_away(self._notice), self._writer.begin() as connection:
             try:
                 yield connection
             finally:
@@ -84,7 +94,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """For reading: each statement sees the database as it is when it begins."""
-        async with told_as_away(), self._reader.connect() as connection:
+        async with told_as_away(self._notice), self._reader.connect() as connection:
             yield connection
 
     @asynccontextmanager
@@ -107,6 +117,37 @@ class Database:
                 return list(await driver.execute_fetchall(statement))
 
             yield run_bare
+
+    def describe(self) -> dict[str, str | None]:
+        """For `/health`."""
+        return {"kind": "sqlite" if self.is_sqlite else "postgresql", "problem": self.problem}
+
+    async def watch_problems(self) -> None:
+        """Until this is cancelled: while something is wrong, try again and again to write something.
+
+        Reading is not enough: a full disk is read, and transactions that change nothing pass.
+        """
+        while True:
+            await self._failed.wait()
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            row = {"state_hash": new_id(), "expires_at": 0.0}
+            try:
+                async with self.write() as write:
+                    await write.execute(used_logins.insert().values(**row))
+                    await write.execute(
+                        delete(used_logins).where(used_logins.c.state_hash == row["state_hash"])
+                    )
+            except SQLAlchemyError:
+                continue
+            log.info("chats: the database is back")
+            self.problem = None
+            self._failed.clear()
+
+    def _notice(self, error: SQLAlchemyError) -> None:
+        problem = describe_outage(error)
+        if problem is not None:
+            self.problem = problem
+            self._failed.set()
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -23,8 +23,17 @@ AGAIN_S = 0.25
 _CONNECT_S = 10.0
 _STATES = ("08", "25006", "40", "53", "57P")
 """PostgreSQL's: no connection, only to be read, taken back, no room (disk, memory, connections), ended."""
-_SQLITE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
-"""Another process writes for too long, or the disk is full or broken."""
+_FULL_STATE = "53100"
+_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+"""Another process writes for too long, or the disk is full, broken, or only to be read."""
 
 
 class DatabaseAway(SQLAlchemyError):
@@ -42,12 +51,20 @@ async def connect_postgresql(*args: Any, **given: Any) -> Any:
 
 
 @asynccontextmanager
-async def told_as_away() -> AsyncIterator[None]:
-    """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made."""
+async def told_as_away(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
+    """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made.
+
+    `notice`: called with every error.
+    """
     try:
         yield
+    except SQLAlchemyError as error:
+        notice(error)
+        raise
     except OSError as error:
-        raise DatabaseAway(type(error).__name__) from error
+        away = DatabaseAway(type(error).__name__)
+        notice(away)
+        raise away from error
 
 
 def is_away(error: BaseException) -> bool:
@@ -58,6 +75,26 @@ def is_away(error: BaseException) -> bool:
         code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
         return error.connection_invalidated or state.startswith(_STATES) or code & 0xFF in _SQLITE
     return isinstance(error, DatabaseAway | PoolTimeout)
+
+
+def describe_outage(error: SQLAlchemyError) -> str | None:
+    """Return what is wrong with the database, without addresses, paths or values; None: nothing is, as where
+    a transaction was taken back because of another one."""
+    if not is_away(error):
+        return None
+    if isinstance(error, PoolTimeout):
+        return "all connections to it are in use"
+    if not isinstance(error, DBAPIError):
+        return "it cannot be reached"
+    state: str = getattr(error.orig, "sqlstate", None) or ""
+    code: int = getattr(error.orig, "sqlite_errorcode", None) or 0
+    if state.startswith("40"):
+        return None
+    if state == _FULL_STATE or code & 0xFF == sqlite3.SQLITE_FULL:
+        return "the disk is full"
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return "another process has locked it"
+    return f"it does not answer ({getattr(error.orig, 'sqlite_errorname', None) or state or 'disconnected'})"
 
 
 async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:

@@ -202,7 +202,7 @@ class ChatRoom:
         await self.workers.let_in("Debug API Key", keys)
         try:
             async with self.plugins.running(), self.answers.running(), self.sessions.running():
-                works = [self._push.run, self.hooks.deliverer.run]
+                works = [self._push.run, self.hooks.deliverer.run, self.database.watch_problems]
                 works += [] if self._titler is None else [self._titler.run]
                 async with beside(*works):
                     self.look_for_workers()

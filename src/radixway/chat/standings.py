@@ -44,6 +44,7 @@ class Standings:
                 return view
         if self._views.get(queue) is looking:
             self._views[queue] = asyncio.create_task(self._look(queue))
+            self._views[queue].add_done_callback(_retrieve)
         return await asyncio.shield(self._views[queue])
 
     async def _look(self, queue: str) -> _View:
@@ -59,3 +60,9 @@ class Standings:
     def _forget(self, queue: str, task: asyncio.Task[Any] | None) -> None:
         if self._views.get(queue) is task:
             del self._views[queue]
+
+
+def _retrieve(looking: asyncio.Task[_View]) -> None:
+    """Whoever asked may have left: what went wrong is nobody's then."""
+    if not looking.cancelled():
+        looking.exception()

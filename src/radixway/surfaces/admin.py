@@ -33,16 +33,19 @@ def admin_routes(
 
     @router.get("/health")
     async def health() -> dict[str, Any]:
-        """The gateway is alive."""
+        """The gateway is alive; `degraded` names the rooms of which a part does not work."""
+        told = {name: report() for name, report in (reports or {}).items()}
+        degraded = [name for name, each in told.items() if _is_degraded(each)]
         return {
-            "status": "ok",
+            "status": "degraded" if degraded else "ok",
+            "degraded": degraded,
             "version": __version__,
             "workers": {"ready": ready_workers(), "total": len(registry)},
             "breakers": {
                 worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
             },
             "kv_events": {worker.name: worker.kv_events.state.value for worker in registry},
-        } | {name: report() for name, report in (reports or {}).items()}
+        } | told
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
@@ -78,6 +81,10 @@ def admin_routes(
         return Response(told.body, media_type=told.content_type)
 
     return router
+
+
+def _is_degraded(report: Any) -> bool:
+    return isinstance(report, dict) and report.get("status") == "degraded"
 
 
 def _breaker(worker: Worker) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from radixway.chat import events
+from radixway.chat.jobs import Waiting
+from radixway.chat.outages import is_away
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import Entry, without_restarts
@@ -109,6 +112,7 @@ class _Signs:
         self._room = room
         self._message = message
         self._queue: str | None = None
+        self._knows_queue = False
         self._silent_since: float | None = None
         self._begun = message.state.is_final
 
@@ -122,19 +126,34 @@ class _Signs:
         """What is to be said now; nothing, where something was said lately and it stands nowhere."""
         if self._silent_since is None:  # the first time: one that has begun is rarely silent
             self._silent_since = now
-            self._queue = None if self._begun else await self._room.jobs.queue_of(self._message.id)
         self.due_at = now + (self._room.config.ping_s if self._begun else _PENDING_S)
-        if self._queue is not None and not self._begun:
-            stands = await self._room.standings.waiting(
-                self._message.id, self._queue, self._message.created_at
-            )
-            if stands is not None:
-                self._silent_since = now
-                return b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
+        stands = None if self._begun else await self._find_place()
+        if stands is not None:
+            self._silent_since = now
+            return b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
         if now - self._silent_since < self._room.config.ping_s:
             return b""
         self._silent_since = now
         return b": ping\r\n\r\n"
+
+    async def _find_place(self) -> Waiting | None:
+        """None: it stands nowhere, or the database does not say so in time. The answer comes when it is back,
+        and words that are there already do not wait for it."""
+        try:
+            async with asyncio.timeout(_PENDING_S):
+                if not self._knows_queue:
+                    self._queue = await self._room.jobs.queue_of(self._message.id)
+                    self._knows_queue = True
+                if self._queue is None:
+                    return None
+                since = self._message.created_at
+                return await self._room.standings.waiting(self._message.id, self._queue, since)
+        except TimeoutError:
+            return None
+        except SQLAlchemyError as error:
+            if not is_away(error):
+                raise
+            return None
 
 
 async def _left(receive: Receive) -> None:

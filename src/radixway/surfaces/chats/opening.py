@@ -84,6 +84,8 @@ class Chats:
         self._metrics = metrics
         self._tenants = tenants
         self._app: ASGIApp | None = None
+        self._unopened: str | None = None
+        """What is wrong while there is no room."""
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
 
@@ -114,6 +116,7 @@ class Chats:
         try:
             app = self._app or await self._opened()
         except ConfigError as error:
+            self._unopened = "chats could not be opened: the log says why"
             log.warning("%s", error)
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1013})
@@ -161,14 +164,18 @@ class Chats:
             log.warning("how many answers wait is not known: %s", type(error).__name__)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: whether they are open, and how this process hears of the others."""
-        shared = None if self.room is None else self.room.shared
+        """For `/health`: whether they are open, how their database is, and how processes hear each other."""
+        room = self.room
+        database = {"kind": None, "problem": self._unopened} if room is None else room.database.describe()
+        shared = None if room is None else room.shared
         told = (
             {"over": None, "problem": None}
             if shared is None
             else {"over": shared.name, "problem": shared.problem}
         )
-        return {"open": self.room is not None, "shared": told}
+        is_well = database["problem"] is None and told["problem"] is None
+        status = "ok" if is_well else "degraded"
+        return {"open": room is not None, "status": status, "database": database, "shared": told}
 
     def sharing(self) -> list[tuple[str, float]]:
         """Whether what this process hears the others by works: 1 or 0, by its name."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from radixway.chat import events
+from radixway.chat.outages import through_outages
 from radixway.chat.records import MessageState
 from radixway.chat.responses import Response, Responses
 from radixway.chat.tokens import ATTEMPT, LAST, Entry
@@ -60,7 +61,7 @@ async def told(
         part = as_part(event)
         if part is not None and not void and (grown := writer.grow(Growth((part,)))):
             yield grown
-    ended = await responses.current(kept.message.id) or kept
+    ended = await _current(responses, kept) or kept
     if not in_log:
         void = resumes
         for known in _parts(answer_of(ended)) if not void else ():
@@ -77,8 +78,13 @@ async def _says_it_all(responses: Responses, kept: Response, first: dict[str, An
         return True
     if first["event_type"] != "token":
         return False
-    now = await responses.current(kept.message.id)
+    now = await _current(responses, kept)
     return now is not None and now.message.state.is_final and now.message.content == first["text"]
+
+
+async def _current(responses: Responses, kept: Response) -> Response | None:
+    """As it is now, once the database says so: streams outlive its outages, as answers do."""
+    return await through_outages(lambda: responses.current(kept.message.id), asyncio.Event())
 
 
 def _is_later(entry: Entry) -> bool:
