@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import replace
 
 import pytest
@@ -15,10 +16,13 @@ from radixway.chat.accounts import Accounts
 from radixway.chat.chats import Chats
 from radixway.chat.credentials import BadToken, Credentials, Pair
 from radixway.chat.database import Database
-from radixway.chat.errors import Refused, TooMany
+from radixway.chat.errors import KeyReused, Refused, TooMany
+from radixway.chat.hashing import digest_request
 from radixway.chat.limits import Limits
 from radixway.chat.messages import Messages, Question
+from radixway.chat.migrations import migrate
 from radixway.chat.rates import Rate
+from radixway.chat.records import Message
 from radixway.chat.secrets import Secrets
 from radixway.chat.shares import Shares
 
@@ -128,3 +132,43 @@ async def test_a_key_of_another_call_is_refused(database: Database) -> None:
             await texts.request_answer(USER, chat, other)
     with pytest.raises(Refused, match="another call"):
         await texts.ask(USER, chat, answer.id, "hello", idempotency_key="b")
+
+
+async def test_a_key_with_other_words_is_refused(database: Database) -> None:
+    house = await House(database).open()
+    texts, chat = house.messages, await house.chat()
+
+    def ask(words: str) -> Awaitable[Message]:
+        digest = digest_request("say", {"content": words})
+        return texts.ask(USER, chat, None, words, idempotency_key="k", request_digest=digest)
+
+    first, second = await asyncio.gather(ask("hello"), ask("hello"))
+    assert first == second and first.request_digest is not None
+    with pytest.raises(KeyReused):
+        await ask("good morning")
+    assert await texts.of_chat(USER, chat) == [first]
+    by_hand = await texts.ask(
+        USER, chat, None, "whatever", idempotency_key="k"
+    )  # without a digest: as before
+    assert by_hand == first
+
+
+async def test_keys_of_before_digests_give_what_they_gave(database_url: str) -> None:
+    database = Database(database_url)
+    await migrate(database, "0014")
+    rows = (
+        "INSERT INTO users (id, tenant, provider, provider_account_id, display_name, created_at)"
+        f" VALUES ('{USER}', 'default', 'local', '{USER}', 'Eve', 0)",
+        f"INSERT INTO chats (id, user_id, created_at, modified_at) VALUES ('chat', '{USER}', 0, 0)",
+        "INSERT INTO messages (id, chat_id, role, state, content, created_at, idempotency_key)"
+        " VALUES ('said', 'chat', 'prompter', 'manual', 'hello', 0, 'k')",
+    )
+    async with database.write() as write:
+        for row in rows:
+            await write.execute(text(row))
+    await migrate(database)
+    texts = House(database).messages
+    digest = digest_request("say", {"content": "other words"})
+    again = await texts.ask(USER, "chat", None, "other words", idempotency_key="k", request_digest=digest)
+    assert (again.id, again.content, again.request_digest) == ("said", "hello", None)
+    await database.aclose()

@@ -392,6 +392,9 @@ async def test_a_repeated_call_with_its_key_is_the_same_response(client: AsyncOp
     first = await client.responses.create(model="m", input="?", extra_headers=key)
     again = await client.responses.create(model="m", input="?", extra_headers=key)
     assert again == first and len(engine.asked) == 1
+    with pytest.raises(openai.UnprocessableEntityError) as refused:
+        await client.responses.create(model="m", input="!", extra_headers=key)
+    assert refused.value.code == "idempotency_key_reused" and len(engine.asked) == 1
 
 
 async def test_without_chats_it_says_so(engine: Engine) -> None:

@@ -127,6 +127,28 @@ async def test_the_same_key_asks_once(eve: Chatter, model: Model) -> None:
     assert turns[0] == turns[1] == turns[2] and len(model.asked) == 1
 
 
+async def test_the_same_key_with_another_body_is_refused(eve: Chatter, model: Model) -> None:
+    chat = await eve.chat()
+    first = await eve.ask(chat, "hello", key="k")
+    answer, said = (f"{chat}/messages/{first[name]['id']}" for name in ("answer", "message"))
+    calls: list[tuple[str, Any]] = [
+        (f"{chat}/messages", {"content": "good morning"}),
+        (f"{chat}/messages", {"content": "hello", "system_prompt": "Be brief."}),
+        (f"{chat}/messages", {"content": "hello", "answer": False}),
+        (f"{answer}/regenerate", {}),
+        (f"{said}/edit", {"content": "hello"}),
+        (f"//chats{chat}/prompter_message", {"content": "hello"}),
+        (f"//chats{chat}/assistant_message", {"parent_id": first["message"]["id"], "model_config_name": "m"}),
+    ]
+    for path, body in calls:
+        status, told = await eve.call("POST", path, body, **{"Idempotency-Key": "k"})
+        assert status == 422 and "another call" in told["detail"], (path, body, told)
+    assert len(model.asked) == 1
+    again = {"content": "hello", "reply": "later"}
+    _, turn = await eve.call("POST", f"{chat}/messages", again, **{"Idempotency-Key": "k"})
+    assert turn == first
+
+
 async def test_regenerated_answers_stand_beside_each_other(eve: Chatter, model: Model) -> None:
     chat = await eve.chat()
     first = (await eve.ask(chat, "hello", system_prompt="Be brief."))["answer"]

@@ -15,6 +15,13 @@ class Refused(ChatError):
     """It may not be done with this message or chat."""
 
 
+class KeyReused(Refused):
+    """An Idempotency-Key was given with another call before."""
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used for another call")
+
+
 class Busy(ChatError):
     """Too many messages wait already."""
 

@@ -1,8 +1,10 @@
-"""What the database keeps of a secret."""
+"""What the database keeps of a secret, and of a call that may be repeated."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from typing import Any
 
 
 def hashed(secret: str) -> str:
@@ -11,3 +13,9 @@ def hashed(secret: str) -> str:
     Ours have 256 random bits: nobody guesses what a plain hash is of, as they would with a password.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def digest_request(call: str, *asked: Any) -> str:
+    """Return 64 hex digits that are the same for the same `call` with the same JSON values, in any order of
+    their fields."""
+    return hashlib.sha256(json.dumps([call, *asked], sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from radixway.chat import statements
 from radixway.chat.database import Database
 from radixway.chat.ends import Ends
-from radixway.chat.errors import NotFound, Occupied, Refused, TooLarge
+from radixway.chat.errors import KeyReused, NotFound, Occupied, Refused, TooLarge
 from radixway.chat.histories import Histories
 from radixway.chat.ids import new_id
 from radixway.chat.limits import Limits
@@ -24,7 +24,6 @@ WhileBusy = Literal["reject", "interrupt", "enqueue"]
 """Of a further question in a chat that is being answered: it is refused, it ends the answers under way to
 other messages, or it waits its turn."""
 
-_OTHER_CALL = "This Idempotency-Key was used for another call"
 _TITLE = 100
 """Characters of a title."""
 
@@ -42,6 +41,8 @@ class Question:
     waits_s: float | None = None
     """How long it may wait for a worker."""
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of the call with that key."""
 
 
 class Messages:
@@ -142,18 +143,20 @@ class Messages:
         content: str,
         *,
         idempotency_key: str | None = None,
+        request_digest: str | None = None,
     ) -> Message:
         """Write what a user says, below a finished answer or as the first of a chat, which it names.
 
-        Raises NotFound, Refused, TooLarge.
+        The same `idempotency_key` gives the same message. Raises NotFound, Refused, TooLarge; KeyReused:
+        `request_digest` is not that of the call that the key was given with before.
         """
         async with self._database.write() as write:
             chat = await own_chat(write, user_id, chat_id, lock=True)
-            known = await by_key(write, chat_id, idempotency_key, Role.PROMPTER)
+            known = await by_key(write, chat_id, idempotency_key, Role.PROMPTER, request_digest)
             if known is not None:
                 return known
             await self._check_parent(write, chat_id, parent_id)
-            return await self.write_prompt(write, chat, parent_id, content, idempotency_key)
+            return await self.write_prompt(write, chat, parent_id, content, idempotency_key, request_digest)
 
     async def write_prompt(
         self,
@@ -162,6 +165,7 @@ class Messages:
         parent_id: str | None,
         content: str,
         idempotency_key: str | None = None,
+        request_digest: str | None = None,
     ) -> Message:
         """What `ask` does with a chat that is locked and a parent that may have children.
 
@@ -178,6 +182,7 @@ class Messages:
             state=MessageState.MANUAL,
             content=content,
             idempotency_key=idempotency_key,
+            request_digest=request_digest,
         )
         named = chat.title is not None or parent_id is not None or not self._first_words
         title = chat.title if named else _title(content)
@@ -197,7 +202,7 @@ class Messages:
 
         Returns it, and the ids of the answers that were ended for it: never those to the same message, and
         with `spare_running` none that a worker has begun. The same `idempotency_key` gives the same message.
-        Raises NotFound, Refused, TooLarge, TooMany, Busy.
+        Raises NotFound, Refused, KeyReused, TooLarge, TooMany, Busy.
         """
         async with self._database.write() as write:
             await own_chat(write, user_id, chat_id, lock=True)
@@ -218,10 +223,10 @@ class Messages:
     ) -> tuple[Message, list[str]]:
         """What `request_answer` does with a chat that is locked. `has_items`: asked with more than words."""
         key = question.idempotency_key
-        known = await by_key(write, chat_id, key, Role.ASSISTANT)
+        known = await by_key(write, chat_id, key, Role.ASSISTANT, question.request_digest)
         if known is not None:
             if known.parent_id != question.parent_id:
-                raise Refused(_OTHER_CALL)
+                raise KeyReused
             return known, []
         parent = await own_message(write, user_id, question.parent_id)
         if parent.chat_id != chat_id:
@@ -243,6 +248,7 @@ class Messages:
             model=question.model,
             work_parameters=question.work_parameters,
             idempotency_key=key,
+            request_digest=question.request_digest,
         )
         now = message.created_at
         await write.execute(
@@ -372,15 +378,22 @@ async def own_message(connection: AsyncConnection, user_id: str, message_id: str
     return Message.of(row)
 
 
-async def by_key(connection: AsyncConnection, chat_id: str, key: str | None, role: Role) -> Message | None:
-    """What was made in a chat under that idempotency key. Raises Refused: for a call of another kind."""
+async def by_key(
+    connection: AsyncConnection, chat_id: str, key: str | None, role: Role, request_digest: str | None
+) -> Message | None:
+    """What was made in a chat under that idempotency key. Raises KeyReused: for another call."""
     if key is None:
         return None
     wanted = select(messages).where(messages.c.chat_id == chat_id, messages.c.idempotency_key == key)
     row: Row[Any] | None = (await connection.execute(wanted)).first()
-    if row is not None and row.role != role:
-        raise Refused(_OTHER_CALL)
+    if row is not None and (row.role != role or is_other_call(row.request_digest, request_digest)):
+        raise KeyReused
     return None if row is None else Message.of(row)
+
+
+def is_other_call(known: str | None, asked: str | None) -> bool:
+    """Whether two digests are of different calls; of those that were made without one nothing is known."""
+    return known is not None and asked is not None and known != asked
 
 
 async def _under_way(connection: AsyncConnection, message_id: str | None) -> bool:

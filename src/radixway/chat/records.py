@@ -111,6 +111,8 @@ class Message:
     safety_label: str | None
     safety_rots: str | None
     idempotency_key: str | None
+    request_digest: str | None
+    """Of the call with that key; None: there was none, or it was made before digests were kept."""
     version: int
     """Raised with every change, by the database itself; where a change is told back, the one before it."""
 

@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from radixway.chat.answers import Answers
 from radixway.chat.database import Database
-from radixway.chat.errors import NotFound
+from radixway.chat.errors import KeyReused, NotFound
 from radixway.chat.ids import new_id
-from radixway.chat.messages import Messages, Question, own_chat, own_message
+from radixway.chat.messages import Messages, Question, is_other_call, own_chat, own_message
 from radixway.chat.records import Chat, Message, MessageState, Role
 from radixway.chat.schema import chats, conversations, jobs, messages, question_items, responses
 from radixway.chat.statements import LEASED
@@ -48,6 +48,8 @@ class NewResponse:
     """The conversation that it belongs to, by its chat's id."""
     waits_s: float | None = None
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of the call with that key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Responses:
         """Write question, answer and job, and wake whoever waits for it. `texts`: with the user's limits.
 
         The same `idempotency_key` gives the same response. Raises NotFound: the response before, or the
-        conversation; Busy, TooMany, TooLarge.
+        conversation; KeyReused, Busy, TooMany, TooLarge.
         """
         try:
             made, is_new = await self._create(user_id, new, texts)
@@ -137,7 +139,7 @@ class Responses:
 
     async def _create(self, user_id: str, new: NewResponse, texts: Messages) -> tuple[Response, bool]:
         async with self._database.write() as write:
-            known = await _by_key(write, user_id, new.idempotency_key)
+            known = await _by_key(write, user_id, new.idempotency_key, new.request_digest)
             if known is not None:
                 return known, False
             chat, parent, tail = await self._place(write, user_id, new)
@@ -146,9 +148,8 @@ class Responses:
             question = Question(said.id, new.queue, new.model, new.work_parameters, waits_s=new.waits_s)
             answer, _ = await texts.write_answer(write, user_id, chat.id, question, has_items=True)
             asked = {"user_id": user_id, "request": new.request, "background": new.background}
-            await write.execute(
-                responses.insert().values(message_id=answer.id, idempotency_key=new.idempotency_key, **asked)
-            )
+            repeatable = {"idempotency_key": new.idempotency_key, "request_digest": new.request_digest}
+            await write.execute(responses.insert().values(message_id=answer.id, **repeatable, **asked))
             if tail is not None:
                 await set_tail(write, chat.id, tail)
             is_conversation = await _is_conversation(write, chat.id)
@@ -216,14 +217,21 @@ async def _response(connection: AsyncConnection, message: Message) -> Response |
     return Response(message, row.request, row.background, row.output, row.failure, is_conversation)
 
 
-async def _by_key(connection: AsyncConnection, user_id: str, key: str | None) -> Response | None:
+async def _by_key(
+    connection: AsyncConnection, user_id: str, key: str | None, request_digest: str | None
+) -> Response | None:
+    """Raises KeyReused."""
     if key is None:
         return None
-    wanted = select(responses.c.message_id).where(
+    wanted = select(responses.c.message_id, responses.c.request_digest).where(
         responses.c.user_id == user_id, responses.c.idempotency_key == key
     )
-    found = (await connection.execute(wanted)).scalar_one_or_none()
-    return None if found is None else await _own(connection, user_id, found)
+    found = (await connection.execute(wanted)).first()
+    if found is None:
+        return None
+    if is_other_call(found.request_digest, request_digest):
+        raise KeyReused
+    return await _own(connection, user_id, found.message_id)
 
 
 async def _is_conversation(connection: AsyncConnection, chat_id: str) -> bool:

@@ -91,6 +91,7 @@ messages = Table(
     Column("safety_label", Text),
     Column("safety_rots", Text),
     Column("idempotency_key", Text),
+    Column("request_digest", Text),
     Column("version", Integer, nullable=False, server_default=text("0")),
     Index("ix_messages_of_chat", "chat_id", "id"),
     Index("ix_messages_of_parent", "parent_id"),
@@ -151,6 +152,7 @@ responses = Table(
     Column("failure", JSON),
     Column("deleted", Boolean, nullable=False, server_default=false()),
     Column("idempotency_key", Text),
+    Column("request_digest", Text),
     UniqueConstraint("user_id", "idempotency_key"),
 )
 

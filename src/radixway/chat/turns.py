@@ -34,6 +34,8 @@ class Wish:
     parameters: dict[str, Any]
     while_busy: WhileBusy
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of the call with that key."""
 
 
 class Turns:
@@ -64,6 +66,7 @@ class Turns:
         wish: Wish | None,
         *,
         idempotency_key: str | None = None,
+        request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
         """A user's words, and an answer under way where one is wished for: both are written, or neither.
 
@@ -72,12 +75,13 @@ class Turns:
         """
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await by_key(connection, chat_id, idempotency_key, Role.PROMPTER)
+            known = await by_key(connection, chat_id, idempotency_key, Role.PROMPTER, request_digest)
             if known is not None:
                 return known
             parent = await _parent(connection, chat, parent_id)
+            above = None if parent is None else parent.id
             return await self._texts.write_prompt(
-                connection, chat, None if parent is None else parent.id, content, idempotency_key
+                connection, chat, above, content, idempotency_key, request_digest
             )
 
         return await self._turn(user_id, chat_id, write, wish)
@@ -90,6 +94,7 @@ class Turns:
         wish: Wish | None,
         *,
         idempotency_key: str | None = None,
+        request_digest: str | None = None,
     ) -> tuple[Message, Message | None]:
         """Other words in place of a user's: a branch of its own, beside the old one."""
         old = await self._texts.find(user_id, message_id)
@@ -97,9 +102,9 @@ class Turns:
             raise Invalid("message_id", "only what a user said can be edited", status=400)
 
         async def write(connection: AsyncConnection, chat: Chat) -> Message:
-            known = await by_key(connection, old.chat_id, idempotency_key, Role.PROMPTER)
+            known = await by_key(connection, old.chat_id, idempotency_key, Role.PROMPTER, request_digest)
             return known or await self._texts.write_prompt(
-                connection, chat, old.parent_id, content, idempotency_key
+                connection, chat, old.parent_id, content, idempotency_key, request_digest
             )
 
         return await self._turn(user_id, old.chat_id, write, wish)
@@ -179,6 +184,7 @@ class Turns:
             },
             waits_s=self._waits_s,
             idempotency_key=wish.idempotency_key,
+            request_digest=wish.request_digest,
         )
 
     def _model(self, wanted: str | None, like: Message | None) -> ModelConfig:

@@ -15,14 +15,21 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from radixway.chat.credentials import BadToken
-from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
+from radixway.chat.errors import Busy, ChatError, Invalid, KeyReused, NotFound, Occupied, TooLarge, TooMany
 from radixway.chat.login import LoginFailed
 from radixway.chat.outages import is_away
 
 log = logging.getLogger(__name__)
 
 
-_STATUS: dict[type[ChatError], int] = {NotFound: 404, TooLarge: 413, TooMany: 429, Occupied: 409, Busy: 503}
+_STATUS: dict[type[ChatError], int] = {
+    NotFound: 404,
+    TooLarge: 413,
+    TooMany: 429,
+    Occupied: 409,
+    Busy: 503,
+    KeyReused: 422,
+}
 
 _BOUNDS = {
     "greater_than": ("number.not_gt", "gt", "greater than {}"),

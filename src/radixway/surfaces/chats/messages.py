@@ -4,9 +4,10 @@ import secrets
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Request, Response
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from radixway.chat.feedback import ReportType
+from radixway.chat.hashing import digest_request
 from radixway.chat.messages import Question
 from radixway.chat.records import Message, Role
 from radixway.chat.room import ChatRoom
@@ -93,11 +94,15 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         chat_id: str, user: User, body: PrompterMessage, idempotency_key: Key = None
     ) -> dict[str, Any]:
         """What a user says, below a finished answer or as the first of a chat."""
-        return message_read(
-            await room.messages.ask(
-                user, chat_id, body.parent_id, body.content, idempotency_key=idempotency_key
-            )
+        message = await room.messages.ask(
+            user,
+            chat_id,
+            body.parent_id,
+            body.content,
+            idempotency_key=idempotency_key,
+            request_digest=digest_body("prompter_message", body, idempotency_key),
         )
+        return message_read(message)
 
     @router.post("/assistant_message")
     async def answer(
@@ -134,6 +139,7 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             parameters,
             waits_s=room.config.waits_s,
             idempotency_key=idempotency_key,
+            request_digest=digest_body("assistant_message", body, idempotency_key, "used_plugin"),
         )
         message = await room.answers.request(
             user, chat_id, question, while_busy=room.config.while_busy, spare_running=True
@@ -193,6 +199,16 @@ async def _stream(room: ChatRoom, message: Message, after: int = 0, *, restarts:
     if entries is None:
         return Response(status_code=204)
     return EventStream(room, message, entries, restarts=restarts)
+
+
+def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> str | None:
+    """Return what tells a call with an idempotency key from others; None: without `key`.
+
+    `exclude`: fields that say nothing of what is asked.
+    """
+    if key is None:
+        return None
+    return digest_request(call, body.model_dump(mode="json", exclude=set(exclude)))
 
 
 def position(last_event_id: str | None) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from radixway.chat.hashing import digest_request
 from radixway.chat.responses import Items
 from radixway.surfaces.chats.responses.items import kept
 from radixway.surfaces.wires import Ask
@@ -26,6 +27,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
 }
 """Fields of which these values alone are supported, and null."""
+_HOW_TOLD = frozenset({"stream", "stream_options"})
 _INCLUDABLE = frozenset(
     {
         "code_interpreter_call.outputs",
@@ -63,6 +65,11 @@ class Asked:
     def background(self) -> bool:
         """Whether it goes on without its client."""
         return bool(self.request.get("background"))
+
+    def digest(self) -> str:
+        """Return what tells it from other requests; however it is to be told, it is the same one."""
+        asked = {name: value for name, value in self.ask.body.items() if name not in _HOW_TOLD}
+        return digest_request("responses", asked)
 
     @property
     def conversation(self) -> str | None:

@@ -83,6 +83,7 @@ class Creating:
                 conversation=None if conversation is None else ids.inner(ids.CONVERSATION, conversation),
                 waits_s=None if asked.background else self._room.chats.config.waits_s,
                 idempotency_key=key,
+                request_digest=None if key is None else asked.digest(),
             )
             return await self._room.kept.create(owner.user_id, new, texts)
         except NotFound:

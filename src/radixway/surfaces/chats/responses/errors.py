@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from radixway.chat.errors import Busy, ChatError, Invalid, NotFound, Occupied, TooLarge, TooMany
+from radixway.chat.errors import Busy, ChatError, Invalid, KeyReused, NotFound, Occupied, TooLarge, TooMany
 from radixway.chat.outages import is_away
 from radixway.web import ClientGone, HttpError, MethodNotAllowed
 
@@ -22,6 +22,7 @@ _STATUS: tuple[tuple[type[ChatError], int, str], ...] = (
     (TooMany, 429, "rate_limit_exceeded"),
     (Occupied, 409, "occupied"),
     (Busy, 503, "queue_full"),
+    (KeyReused, 422, "idempotency_key_reused"),
 )
 
 

@@ -10,7 +10,7 @@ from radixway.chat.records import Role
 from radixway.chat.room import ChatRoom
 from radixway.chat.turns import Wish
 from radixway.surfaces.chats.events import EventStream
-from radixway.surfaces.chats.messages import position
+from radixway.surfaces.chats.messages import digest_body, position
 from radixway.surfaces.chats.v1.bodies import Asking, EditedMessage, NewMessage
 from radixway.surfaces.chats.v1.chats import Id
 from radixway.surfaces.chats.v1.shapes import Message, Place, Turn
@@ -33,12 +33,12 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
             raise HTTPException(404, "Message not found")
         return message
 
-    async def wish(request: Request, body: Asking, key: str | None = None) -> Wish:
+    async def wish(request: Request, body: Asking, key: str | None, digest: str | None) -> Wish:
         while_busy, parameters = body.while_busy or room.config.while_busy, body.parameters()
         if "plugins" in parameters:
             base = str(request.base_url)
             parameters["plugins"] = await room.plugins.ready(parameters["plugins"], base)
-        return Wish(body.model, parameters, while_busy, None if key is None else f"{key}:answer")
+        return Wish(body.model, parameters, while_busy, None if key is None else f"{key}:answer", digest)
 
     async def told(user: str, body: Asking, said: records.Message | None, answer: records.Message) -> Any:
         """The answer in the way that was asked for."""
@@ -63,9 +63,16 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
         chat_id: Id, user: User, request: Request, body: NewMessage, idempotency_key: Key = None
     ) -> Any:
         """What a user says, and its answer."""
-        wanted = await wish(request, body, idempotency_key) if body.answer else None
+        key, digest = idempotency_key, digest_body("say", body, idempotency_key, "reply")
+        wanted = await wish(request, body, key, digest) if body.answer else None
         said, answer = await room.turns.say(
-            user, chat_id, body.content, body.parent_id, wanted, idempotency_key=idempotency_key
+            user,
+            chat_id,
+            body.content,
+            body.parent_id,
+            wanted,
+            idempotency_key=key,
+            request_digest=digest,
         )
         if answer is None:
             return Turn(message=Message.of(said), answer=None)
@@ -107,7 +114,9 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     ) -> Any:
         """Another answer, beside the one there is."""
         await found(user, chat_id, message_id)
-        answer = await room.turns.regenerate(user, message_id, await wish(request, body, idempotency_key))
+        digest = digest_body(f"regenerate {message_id}", body, idempotency_key, "reply")
+        wanted = await wish(request, body, idempotency_key, digest)
+        answer = await room.turns.regenerate(user, message_id, wanted)
         return await told(user, body, None, answer)
 
     @router.post("/{message_id}/continue", responses=_STREAMS, response_model=Message)
@@ -116,7 +125,9 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     ) -> Any:
         """An answer that ended too soon, from where it ended, beside the one there is."""
         await found(user, chat_id, message_id)
-        answer = await room.turns.resume(user, message_id, await wish(request, body, idempotency_key))
+        digest = digest_body(f"continue {message_id}", body, idempotency_key, "reply")
+        wanted = await wish(request, body, idempotency_key, digest)
+        answer = await room.turns.resume(user, message_id, wanted)
         return await told(user, body, None, answer)
 
     @router.post("/{message_id}/edit", responses=_STREAMS, response_model=Turn)
@@ -130,9 +141,10 @@ def message_routes(room: ChatRoom, who: Who) -> APIRouter:
     ) -> Any:
         """Other words in place of a user's, as a branch of its own, and their answer."""
         await found(user, chat_id, message_id)
-        wanted = await wish(request, body, idempotency_key) if body.answer else None
+        key, digest = idempotency_key, digest_body(f"edit {message_id}", body, idempotency_key, "reply")
+        wanted = await wish(request, body, key, digest) if body.answer else None
         said, answer = await room.turns.edit(
-            user, message_id, body.content, wanted, idempotency_key=idempotency_key
+            user, message_id, body.content, wanted, idempotency_key=key, request_digest=digest
         )
         if answer is None:
             return Turn(message=Message.of(said), answer=None)
