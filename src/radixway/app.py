@@ -391,6 +391,11 @@ class Gateway:
         )
         return keepers.erasure(ErasableWorkers(self.registry, road.fan_out))
 
+    def warm_up(self) -> None:
+        """Prepare in the background for first calls that would take seconds. Called once a server listens."""
+        if self.chats is not None:
+            self.chats.warm_up()
+
     def stopping(self) -> None:
         """The server has been asked to stop: end the answers that would go on for ever."""
         self.traffic.close()

@@ -35,7 +35,7 @@ async def run_gateway(config: Config) -> int:
     )
     server.stop_on_signals()
     async with gateway.running():
-        await server.serve(lambda: _tell(server.url, gateway))
+        await server.serve(lambda: _begin(server.url, gateway))
     return 0
 
 
@@ -74,7 +74,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
     try:
         async with gateway.running():
-            serving = asyncio.create_task(server.serve())
+            serving = asyncio.create_task(server.serve(gateway.warm_up))
             await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
             presenting.cancel()
             server.stop()
@@ -89,8 +89,9 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     return engine.failed_start or 0
 
 
-def _tell(url: str, gateway: Gateway) -> None:
-    """Say where it can be reached."""
+def _begin(url: str, gateway: Gateway) -> None:
+    """Say where it can be reached, which it can by now."""
+    gateway.warm_up()
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
     if gateway.envoy_door is not None:
         out.print(f"ext_proc {gateway.envoy_door.address}")

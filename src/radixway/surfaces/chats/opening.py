@@ -84,6 +84,8 @@ class Chats:
         self._metrics = metrics
         self._tenants = tenants
         self._app: ASGIApp | None = None
+        self.warming: asyncio.Task[None] | None = None
+        """Imports what the first call needs."""
         self._unopened: str | None = None
         """What is wrong while there is no room."""
         self._open = AsyncExitStack()
@@ -110,6 +112,12 @@ class Chats:
             finally:
                 for told in listens:
                     told.remove(self._look)
+
+    def warm_up(self) -> None:
+        """Import what the first call needs, in a thread: for servers that listen already. Nothing is opened,
+        and no file is made; what fails is told to whoever calls."""
+        if self.room is None and self.warming is None:
+            self.warming = asyncio.create_task(_warm_up())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Opens them first, where that is still to be done; 503 where it cannot be done."""
@@ -229,11 +237,20 @@ class Chats:
         return served.union(self._named()) if served else served
 
     def _close(self) -> None:
+        if self.warming is not None:
+            self.warming.cancel()
         self.room = self._app = None
 
     def _look(self, _: object) -> None:
         if self.room is not None:
             self.room.look_for_workers()
+
+
+async def _warm_up() -> None:
+    try:
+        await asyncio.to_thread(_import)
+    except Exception:  # whatever it is, it harms nobody who does not chat
+        log.debug("chats cannot be imported", exc_info=True)
 
 
 def _import() -> None:
