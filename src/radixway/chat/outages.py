@@ -94,7 +94,9 @@ def describe_outage(error: SQLAlchemyError) -> str | None:
         return "the disk is full"
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return "another process has locked it"
-    return f"it does not answer ({getattr(error.orig, 'sqlite_errorname', None) or state or 'disconnected'})"
+    if code:
+        return f"its file cannot be read or written ({getattr(error.orig, 'sqlite_errorname', code)})"
+    return f"it does not answer ({state or 'disconnected'})"
 
 
 async def through_outages(step: Callable[[], Awaitable[T]], lost: asyncio.Event) -> T:
