@@ -300,32 +300,37 @@ async def test_two_jobs_of_a_dying_worker_are_both_given_to_the_next(eve: ChatUs
                 await eve.until(answer, "complete")
 
 
-async def test_what_a_worker_did_not_leave_for_is_not_counted(eve: ChatUser) -> None:
-    first = await eve.asked("first")
-    for _ in range(4):  # more than the attempts that an answer has
-        async with hand_driven_worker(eve.gateway, at_once=2) as worker:
-            await worker.work()
-            poisonous = await eve.asked("what it leaves for")
-            await worker.work()
-        await eve.call("DELETE", f"/chats/{poisonous['chat_id']}")
-    async with hand_driven_worker(eve.gateway) as worker:
-        await worker.finish(await worker.work(), "Hi")
-        await eve.until(first, "complete")
-
-
-async def test_the_neighbours_of_a_failed_job_that_costs_the_connection_are_not_counted(
-    eve: ChatUser,
+@pytest.mark.parametrize("ends", ["leaves", "fails"])
+async def test_the_neighbour_of_what_a_worker_leaves_for_outlives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    first = await eve.asked("first")
-    for _ in range(4):
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    async with running_gateway(chat=CHAT | {"attempts": 2}) as gateway:
+        eve = await login(gateway, "eve")
+        first = await eve.asked("first")
+        for _ in range(2):  # as many as the attempts that an answer has
+            async with hand_driven_worker(gateway, at_once=2) as worker:
+                await worker.work()
+                poisonous = await eve.asked("what it leaves for")
+                request = await worker.work()
+                if ends == "fails":
+                    await worker.fail(request, "the engine answered 500")
+            await eve.call("DELETE", f"/chats/{poisonous['chat_id']}")
+        async with hand_driven_worker(gateway) as worker:
+            await worker.finish(await worker.work(), "Hi")
+            await eve.until(first, "complete")
+
+
+async def test_a_job_that_ends_every_worker_has_an_end(eve: ChatUser) -> None:
+    poisonous = await eve.asked("poisonous")
+    for number in range(4):  # let off once, as the last that was handed over was its neighbour
         async with hand_driven_worker(eve.gateway, at_once=2) as worker:
             await worker.work()
-            failing = await eve.asked("failing")
-            await worker.fail(await worker.work(), "the engine answered 500")
-        await eve.call("DELETE", f"/chats/{failing['chat_id']}")
-    async with hand_driven_worker(eve.gateway) as worker:
-        await worker.finish(await worker.work(), "Hi")
-        await eve.until(first, "complete")
+            if not number:
+                neighbour = await eve.asked("neighbour")
+                await worker.say(await worker.work(), "Well")
+                await eve.first_word(neighbour)
+    assert (await eve.until(poisonous, "aborted_by_worker"))["content"] is None
 
 
 async def test_who_has_answers_under_way_is_not_handed_what_another_left_for(eve: ChatUser) -> None:

@@ -191,13 +191,17 @@ class Attempt:
             if message is not None:
                 await self._tell_end(message, events.error(error, message))
 
-    async def give_back(self, error: str) -> None:
-        """This process stops. What has said nothing was no attempt; anything else ends as `fail` says."""
+    async def give_back(self, error: str, *, noted: str | None = None) -> None:
+        """Let it go. What has said nothing was no attempt (`noted`: see `Jobs.give_back`); anything else ends
+        as `fail` says."""
         if self.text or self._begun or self._over:
             await self.fail(error)
             return
         try:
-            ours = await self._jobs.give_back(self.job.attempt_id)
+            attempt_id = self.job.attempt_id
+            ours = await (
+                self._jobs.give_back(attempt_id) if noted is None else self._jobs.give_back(attempt_id, noted)
+            )
         except SQLAlchemyError:
             self.lose()  # its lease runs out
             raise

@@ -141,7 +141,7 @@ def completion_request(
     *,
     surface: str = "chats",
     priority: int = 0,
-    **noted: str,
+    **noted: Any,
 ) -> Request:
     """Return a chat completion that the gateway itself asks for, for its road.
 

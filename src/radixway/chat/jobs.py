@@ -117,14 +117,17 @@ class Jobs:
         attempt = row.attempts, row.attempt_id, row.lease_until, row.last_error
         return Job(row.message_id, row.user_id, row.queue, *attempt, chat_id)
 
-    async def give_back(self, attempt: str) -> bool:
-        """Undo a claim of which nobody has begun anything: it does not count. False: too late."""
+    async def give_back(self, attempt: str, noted: str | None = None) -> bool:
+        """Undo a claim of which nobody has begun anything: it does not count. False: too late.
+
+        `noted`: the `last_error` of the next attempt; None: the same as this one's.
+        """
         now = self._clock()
         async with self._database.write() as write:
             message_id = await self._held(write, attempt)
             if message_id is None:
                 return False
-            await self._requeue(write, (message_id,), now, None)
+            await self._requeue(write, (message_id,), now, noted)
             this = jobs.c.message_id == message_id
             await write.execute(update(jobs).where(this).values(attempts=jobs.c.attempts - 1))
             return True
@@ -353,6 +356,7 @@ class Jobs:
     async def _requeue(
         self, write: AsyncConnection, ids: Sequence[str], at: float, error: str | None
     ) -> None:
+        noted = {} if error is None else {"last_error": error}
         await write.execute(
             update(jobs)
             .where(jobs.c.message_id.in_(ids))
@@ -363,7 +367,7 @@ class Jobs:
                 attempt_id=None,
                 lease_owner=None,
                 lease_until=None,
-                last_error=error,
+                **noted,
             )
         )
         await write.execute(

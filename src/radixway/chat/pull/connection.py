@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 LEFT = "Aborted due to worker error."
 """What listeners are told, in the published words, of a worker that left amid an answer."""
+LEFT_FOR_ANOTHER = "The worker left, as it may seem for another answer."
+"""Noted of a job that is given back."""
 _REASONS = {"eos_token": "stop", "stop_sequence": "stop", "length": "length"}
 """Why an answer ended: the published words, and OpenAI's, in which it is noted."""
 SILENT = "The worker has said nothing of it for too long."
@@ -147,11 +149,20 @@ class PullWorker:
             task.cancel()
         await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
         for request_id in tuple(self._work):
-            is_suspect = request_id == self._suspect
             work = self._drop(request_id)
             if work is not None:
-                ending = work.attempt.fail(LEFT) if is_suspect else work.attempt.give_back(LEFT)
-                await _quietly(ending)
+                await _quietly(self._return(work))
+
+    async def _return(self, work: _Work) -> None:
+        """The worker has left. What it was handed last, and has said nothing of, may be why, which counts as
+        an attempt. Other jobs are let off once: whoever is there the second time may be why, too."""
+        attempt = work.attempt
+        if not work.handed:
+            await attempt.give_back(LEFT)
+        elif attempt.job.attempt_id == self._suspect or attempt.job.last_error == LEFT_FOR_ANOTHER:
+            await attempt.fail(LEFT)
+        else:
+            await attempt.give_back(LEFT, noted=LEFT_FOR_ANOTHER)
 
     async def _dispatch(self) -> None:
         """Fetch jobs while there is room for them.
