@@ -56,7 +56,8 @@ class Database:
     def __init__(self, url: str, *, connections: int = 8) -> None:
         """`connections`: of PostgreSQL, the most at a time; of SQLite, of readers."""
         self.url = database_url(url)
-        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.kind = self.url.get_backend_name()
+        self.is_sqlite = self.kind == "sqlite"
         if self.is_sqlite:
             # One writer at a time is all that SQLite has: the others wait here and not in its lock.
             self._writer = _sqlite_engine(self.url, 1, "BEGIN IMMEDIATE")
@@ -117,10 +118,6 @@ class Database:
                 return list(await driver.execute_fetchall(statement))
 
             yield run_bare
-
-    def describe(self) -> dict[str, str | None]:
-        """For `/health`."""
-        return {"kind": "sqlite" if self.is_sqlite else "postgresql", "problem": self.problem}
 
     async def watch_problems(self) -> None:
         """Until this is cancelled: while something is wrong, try again and again to write something.

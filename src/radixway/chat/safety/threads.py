@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from radixway.chat.safety.verdict import Verdict, is_made_safe
@@ -53,13 +54,12 @@ def build_worker_thread(messages: Sequence[Message]) -> list[Message]:
     Published workers close their connection at a message without. Neighbours of one role that are left are
     joined, as chat templates want users and models to take turns.
     """
+    spoken = [message for message in messages if message is messages[-1] or has_words(message)]
     told: list[Message] = []
-    for message in messages:
-        if message is not messages[-1] and not has_words(message):
-            continue
-        if told and told[-1].role is message.role:
-            message = replace(message, content=f"{told.pop().content}\n\n{message.content}")
-        told.append(message)
+    for _, turn in groupby(spoken, key=lambda message: message.role):
+        *before, last = turn
+        words = [message.content or "" for message in (*before, last)]
+        told.append(replace(last, content="\n\n".join(words)) if before else last)
     return told
 
 

@@ -172,18 +172,21 @@ class Chats:
             log.warning("how many answers wait is not known: %s", type(error).__name__)
 
     def describe(self) -> dict[str, Any]:
-        """For `/health`: whether they are open, how their database is, and how processes hear each other."""
+        """For `/health`: whether they are open, how processes hear each other, and what does not work."""
         room = self.room
-        database = {"kind": None, "problem": self._unopened} if room is None else room.database.describe()
         shared = None if room is None else room.shared
         told = (
             {"over": None, "problem": None}
             if shared is None
             else {"over": shared.name, "problem": shared.problem}
         )
-        is_well = database["problem"] is None and told["problem"] is None
-        status = "ok" if is_well else "degraded"
-        return {"open": room is not None, "status": status, "database": database, "shared": told}
+        said: dict[str, Any] = {"open": room is not None, "shared": told}
+        problem = self._unopened if room is None else room.database.problem
+        if problem is not None:
+            said["database"] = {"kind": None if room is None else room.database.kind, "problem": problem}
+        if problem is not None or told["problem"] is not None:
+            said["status"] = "degraded"
+        return said
 
     def sharing(self) -> list[tuple[str, float]]:
         """Whether what this process hears the others by works: 1 or 0, by its name."""
