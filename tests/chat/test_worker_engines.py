@@ -15,6 +15,7 @@ from chat_user import ChatUser, login, words
 from hand_driven_worker import CHAT, KEY
 from modelled_engines import Kind, ModelledEngine, modelled_engine
 from radixway.chat.worker import Serves, Worker, detect
+from radixway.chat.worker.engines import EngineError, OpenAi, Serving, Tgi
 from radixway.chat.worker.lengths import Lengths
 from radixway.chat.worker.prompts import Turn
 from running_gateway import running_gateway
@@ -128,3 +129,23 @@ async def test_where_there_is_plainly_room_nobody_is_asked() -> None:
         turns = [Turn("user", "hello there")]
         kept, used = await Lengths(await detect(session, engine.url), "engine", 48, 64).fitted(turns, 10)
         assert (kept, engine.tokenized) == (turns, 0) and used >= 2
+
+
+@pytest.mark.parametrize("kind", ["openai", "tgi"])
+async def test_an_answer_that_its_engine_does_not_finish_is_an_error(kind: str) -> None:
+    async def cut(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        event = {"choices": [{"delta": {"content": "a"}}]} if kind == "openai" else {"token": {"text": "a"}}
+        await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+        await exchange.end_stream()
+
+    async with scripted_worker(cut) as engine, aiohttp.ClientSession() as session:
+        serving = Serving("m")
+        found = (
+            OpenAi(session, engine.url, serving) if kind == "openai" else Tgi(session, engine.url, serving)
+        )
+        said = []
+        with pytest.raises(EngineError, match="did not finish"):
+            async for each in found.generate([Turn("user", "hello")], found.formats[0], {}, ()):
+                said.append(each.text)
+        assert said == ["a"]

@@ -20,7 +20,8 @@ async def house(monkeypatch):
             return await answer_ok(exchange)
         await exchange.begin_stream()
         for number in range(3):
-            await exchange.chunk(b'data: {"n": %d}\n\n' % number)
+            why = b'"stop"' if number == 2 else b"null"
+            await exchange.chunk(b'data: {"n": %d, "choices": [{"finish_reason": %b}]}\n\n' % (number, why))
         return await exchange.end_stream()
 
     async with scripted_worker(behaviour=answer) as worker:

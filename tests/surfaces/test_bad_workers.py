@@ -80,6 +80,7 @@ async def test_a_stream_that_goes_on_outlives_failed_health_checks():
         for n in range(40):
             await exchange.chunk(b'data: {"n": %d}\n\n' % n)
             await asyncio.sleep(0.02)
+        await exchange.chunk(b"data: [DONE]\n\n")
         await exchange.end_stream()
 
     async with (
@@ -90,7 +91,8 @@ async def test_a_stream_that_goes_on_outlives_failed_health_checks():
         async with gateway.client.post(url, json={**CHAT, "stream": True}) as response:
             await begun.wait()
             worker.deaf = True
-            assert (await response.read()).count(b"data: ") == 40
+            raw = await response.read()
+        assert raw.count(b"data: {") == 40 and raw.endswith(b"data: [DONE]\n\n")
 
 
 async def test_a_worker_that_breaks_every_request_is_soon_asked_last():

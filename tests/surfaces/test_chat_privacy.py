@@ -19,7 +19,7 @@ from radixway.config import ChatSection
 from radixway.pipeline import Reply, Request
 from radixway.surfaces.chats.app import chat_app
 from running_gateway import RunningGateway, running_gateway
-from scripted_worker import Exchange, ScriptedWorker, scripted_worker
+from scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
 MARK = "Zq7Wv{}"
 """In everything that somebody of that name says, does and is told."""
@@ -37,6 +37,9 @@ class Model:
             await exchange.reply(404, b"{}")
             return
         said = exchange.json()["messages"][-1]["content"]
+        if not exchange.json().get("stream"):
+            await answer_ok(exchange)
+            return
         await exchange.begin_stream()
         delta = {"choices": [{"index": 0, "delta": {"content": f"You said {said}"}, "finish_reason": None}]}
         await exchange.chunk(b"data: " + json.dumps(delta).encode() + b"\n\n")

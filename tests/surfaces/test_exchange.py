@@ -13,6 +13,7 @@ from running_gateway import running_gateway
 from scripted_worker import Exchange, answer_ok, scripted_worker
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+DONE = b"data: [DONE]\n\n"
 
 
 async def die_at_once(exchange: Exchange) -> None:
@@ -177,6 +178,7 @@ async def test_events_arrive_one_by_one_and_none_is_held_back():
         for n in range(3):
             await exchange.chunk(b'data: {"n": %d}\r\n\r\n' % n)
             await go_on.get()
+        await exchange.chunk(DONE)
         await exchange.end_stream()
 
     async with scripted_worker(slowly) as worker, running_gateway(worker.url) as gateway:
@@ -187,7 +189,7 @@ async def test_events_arrive_one_by_one_and_none_is_held_back():
                 async with asyncio.timeout(5):
                     assert events(await response.content.readany()) == [{"n": n}]
                 go_on.put_nowait(None)
-            assert await response.content.read() == b""
+            assert await response.content.read() == DONE
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -266,6 +268,7 @@ async def test_a_slow_client_holds_its_worker_back_and_loses_nothing():
         for n in range(pieces):
             await exchange.chunk(b"data: %06d" % n + b"x" * (size - 14) + b"\n\n")
             sent += size
+        await exchange.chunk(DONE)
         await exchange.end_stream()
 
     async with scripted_worker(fast) as worker, running_gateway(worker.url) as gateway:
@@ -277,7 +280,7 @@ async def test_a_slow_client_holds_its_worker_back_and_loses_nothing():
                 piece = await response.content.readexactly(size)
                 read += piece[6:12]
                 ahead = max(ahead, sent - len(read) // 6 * size)
-            assert await response.content.read() == b""
+            assert await response.content.read() == DONE
         assert read == b"".join(b"%06d" % n for n in range(pieces))
         assert ahead < pieces * size * 0.8, "the gateway swallowed what its client had not asked for"
         assert gateway.in_flight() == 0

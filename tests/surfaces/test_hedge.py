@@ -18,7 +18,7 @@ async def stream_one(exchange: Exchange) -> None:
         await exchange.reply(200, b'{"quick": true}')
         return
     await exchange.begin_stream()
-    await exchange.chunk(b'data: {"quick": true}\n\n')
+    await exchange.chunk(b'data: {"quick": true}\n\ndata: [DONE]\n\n')
     await exchange.end_stream()
 
 

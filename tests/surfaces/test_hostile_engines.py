@@ -50,7 +50,7 @@ STREAMS: dict[str, tuple[bytes, str | None]] = {
     "deep": (b"data: " + DEEP + b"\n\n" + END, None),
     "no JSON": (b"data: {" + SECRET.encode() + b"\n\n", None),
     "half a surrogate": (b'data: {"choices": [{"delta": {"content": "\\ud800"}}]}\n\n' + END, None),
-    "no done": (_said("ab"), "ab"),
+    "no done": (_said("ab"), None),
 }
 
 

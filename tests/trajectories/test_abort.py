@@ -160,7 +160,6 @@ async def test_what_fails_after_an_abort_leaves_the_answer_so_far():
         b'{"output_ids": 7,  "meta_info": {"finish_reason": {"type": "abort"}}}',
         b'{"meta_info": {"finish_reason": {"type": "abort"}, "output_token_logprobs": [[1]]}}',
         b'{"output_ids": [5], "meta_info": {"finish_reason": {"type": "abort", "status_code": 400}}}',
-        b'{"type": "abort", ',
     ],
 )
 async def test_garbage_passes_through_as_it_is(garbage):

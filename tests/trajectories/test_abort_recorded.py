@@ -118,3 +118,28 @@ async def test_whoever_has_the_end_of_a_stream_finds_it_recorded():
                     break
             _, told, _ = await gateway.post("/retrieve_from_text", {"text": text, "session_id": "s"})
             assert told["exact"]
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+async def test_a_stream_that_is_cut_is_not_recorded_as_a_whole_one(is_whole):
+    _, (second,) = parts(stream=True)
+    begun = shown(so_far(*SECOND[:1]))
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for event in (begun, second) if is_whole else (begun,):
+            await exchange.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+        await has_begun.wait()
+        await exchange.end_stream()
+
+    has_begun = asyncio.Event()
+    async with recording(answer) as gateway:
+        url, headers = gateway.url + "/generate", {"x-request-id": "cut"}
+        async with gateway.client.post(url, json=ASK | {"stream": True}, headers=headers) as response:
+            await response.content.readuntil(b"\n\n")
+            has_begun.set()
+            assert (b"stream_broken" in await response.read()) is not is_whole
+        _, journal = await gateway.get("/explain/cut")
+        (recorded,) = [step for step in journal["steps"] if "recorded" in step]
+        assert (recorded["recorded"], recorded["whole"]) == (True, is_whole)
+        assert recorded["tokens"] == (len(SECOND) if is_whole else 1)

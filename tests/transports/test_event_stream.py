@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.config import WorkerSection
-from radixway.pipeline import StreamBroken
+from radixway.pipeline import StreamBroken, StreamEnd
 from radixway.routing import Ledger, RoutingRequest, Worker
 from radixway.transports import event_buffer, event_stream
 from radixway.transports.event_stream import EventStream
@@ -31,15 +31,16 @@ def stream() -> tuple[Answer, EventStream]:
     connection = NoConnection()
     answer = connection.answer = Answer(connection)
     lease = Ledger().reserve(Worker(WorkerSection(url="http://w")))
-    return answer, EventStream(answer, "w", lease)
+    return answer, EventStream(answer, "w", lease, StreamEnd("openai.chat"))
 
 
+DONE = b"data: [DONE]\n\n"
 events = st.lists(st.sampled_from([b"data: a\n\n", b": ping\n\n", b"data: b\r\n\r\n"]), min_size=1)
 
 
 @given(events, st.data())
 def test_whatever_the_pieces_only_whole_events_pass_and_nothing_is_lost(parts, data):
-    whole = b"".join(parts)
+    whole = b"".join(parts) + DONE
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
@@ -81,13 +82,14 @@ async def test_a_send_that_waits_keeps_the_order():
     for n in range(5):
         answer.add(b"data: %d\n\n" % n)
         answer.wake()
+    answer.add(DONE)
     answer.end()
     answer.wake()
     await asyncio.sleep(0)
     assert not sent
     go_on.set()
     await passing
-    assert b"".join(sent) == b"".join(b"data: %d\n\n" % n for n in range(5))
+    assert b"".join(sent) == b"".join(b"data: %d\n\n" % n for n in range(5)) + DONE
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -128,7 +130,8 @@ async def test_a_lost_answer_gives_what_arrived_and_then_breaks():
 
 async def test_closing_gives_the_lease_back_once():
     worker = Worker(WorkerSection(url="http://w"))
-    chunks = EventStream(Answer(NoConnection()), "w", Ledger().reserve(worker, RoutingRequest(stream=True)))
+    lease = Ledger().reserve(worker, RoutingRequest(stream=True))
+    chunks = EventStream(Answer(NoConnection()), "w", lease, StreamEnd("openai.chat"))
     assert (worker.load.requests, worker.load.streams) == (1, 1)
     await chunks.aclose()
     await chunks.aclose()
@@ -154,3 +157,32 @@ async def test_an_event_without_end_breaks_the_stream(monkeypatch):
     with pytest.raises(StreamBroken, match="more than 1000 bytes"):
         await passing
     assert sent == [b"data: a\n\n"]
+
+
+@pytest.mark.parametrize("rest", [b"", b'data: {"n": ', b'data: {"n": 1}'])
+async def test_a_stream_that_ends_in_order_and_shows_no_end_breaks(rest):
+    answer, chunks = stream()
+    sent: list[bytes] = []
+
+    async def send(chunk: bytes) -> None:
+        sent.append(chunk)
+
+    passing = asyncio.ensure_future(chunks.pass_on(send))
+    await asyncio.sleep(0)
+    answer.add(b"data: a\n\n")
+    answer.wake()
+    answer.add(rest)
+    answer.end()
+    answer.wake()
+    with pytest.raises(StreamBroken) as broken:
+        await passing
+    assert broken.value.truncated
+    assert sent == [b"data: a\n\n"], "what is torn is not sent: an error event can follow"
+
+
+async def test_a_stream_that_is_cut_before_anything_of_it_was_read_is_lost():
+    answer, chunks = stream()
+    answer.add(b"data: a\n\n")
+    answer.end()
+    with pytest.raises(Lost, match="finish reason"):
+        await chunks.begin()

@@ -210,7 +210,7 @@ class Stream:
         if part is None:
             self._ended = True
         else:
-            self._events.extend(split_events(self._buffer.take(part, complete=False)))
+            self._events.extend(split_events(self._buffer.take(part)))
 
 
 class Texts:

@@ -1,6 +1,7 @@
 """The road a request takes: Request, Reply, Middleware, the onion, and retry before the first byte."""
 
 from radixway.pipeline.aborts import AbortedRequests, RunningRequest
+from radixway.pipeline.completeness import IncompleteAnswerError, StreamEnd, check_whole_reply
 from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
 from radixway.pipeline.erasing import CannotErase, Erasable, Subject
 from radixway.pipeline.errors import (
@@ -57,6 +58,7 @@ __all__ = [
     "GuardFindings",
     "GuardUnavailable",
     "InHand",
+    "IncompleteAnswerError",
     "LimitReached",
     "Metered",
     "Middleware",
@@ -76,6 +78,7 @@ __all__ = [
     "RunningRequest",
     "Services",
     "StreamBroken",
+    "StreamEnd",
     "Subject",
     "Tenancy",
     "TokenizerOf",
@@ -84,6 +87,7 @@ __all__ = [
     "WeightsTooOld",
     "WorkerFailed",
     "WorkerNotFound",
+    "check_whole_reply",
     "count_texts",
     "find_class",
     "load_middlewares",

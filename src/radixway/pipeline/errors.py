@@ -7,8 +7,9 @@ from typing import Literal
 from radixway.pipeline.reply import Reply
 from radixway.web import HttpError
 
-FailureReason = Literal["unreachable", "disconnected", "unavailable"]
-"""Why a worker failed a request: no connection, connection lost, or its own word (429, 502, 503, 508)."""
+FailureReason = Literal["unreachable", "disconnected", "unavailable", "truncated"]
+"""Why a worker failed a request: no connection, connection lost, its own word (429, 502, 503, 508), or an
+answer that ended before it was whole."""
 
 
 class GatewayError(HttpError):
@@ -117,8 +118,10 @@ class StreamBroken(GatewayError):
     quotes = False
     code = "stream_broken"
 
-    def __init__(self, worker: str, reason: str) -> None:
+    def __init__(self, worker: str, reason: str, *, truncated: bool = False) -> None:
+        """`truncated`: the worker ended it in order, as if it were whole."""
         super().__init__(f"worker {worker} broke off in the middle of its answer: {reason}")
+        self.truncated = truncated
 
 
 class DeadlineExceeded(GatewayError):

@@ -43,6 +43,8 @@ class Request:
     model: str | None = None
     """The model asked for; None where the protocol or the client names none."""
     stream: bool = False
+    answers: int | None = 1
+    """How many answers the body asks for; None: several, and it is not known how many."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that travel on to the worker, names in lower case; none that describe the body or
     the connection, which the transport writes itself."""

@@ -84,6 +84,8 @@ class Asked(NamedTuple):
     """What the body calls the request."""
     user: str | None = None
     """Who asks, by the body's word."""
+    answers: int | None = 1
+    """See `Request.answers`."""
 
 
 def named_user(*said: Any) -> str | None:
@@ -224,7 +226,7 @@ class Exchange:
         if model == DEFAULT_MODEL and (named := self._default_model.resolve(request.tenancy)) is not None:
             request.model = named
             request.edit(model=named)
-        request.said_user = asked.user
+        request.said_user, request.answers = asked.user, asked.answers
         request.journal.user = request.asker
         request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
         if priority is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,7 @@ class SamplingParams(msgspec.Struct):
 
     max_new_tokens: Annotated[int, Meta(ge=0)] | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
+    n: Any = None
 
 
 class GenerateBody(msgspec.Struct):
@@ -66,4 +67,18 @@ class Generate:
             body.max_staleness,
             body.min_weight_version,
             named_rids(body.rid),
+            answers=1 if _is_for_one(body) else None,
         )
+
+
+def _is_for_one(body: GenerateBody) -> bool:
+    """Whether it asks for a single answer."""
+    sampling = body.sampling_params
+    if (
+        isinstance(body.text, list)
+        or isinstance(sampling, list)
+        or (sampling and sampling.n not in (None, 1))
+    ):
+        return False
+    ids = bytes(memoryview(body.input_ids)[:16])
+    return ids[:1] + ids[1:].lstrip()[:1] != b"[["

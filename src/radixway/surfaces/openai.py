@@ -73,6 +73,7 @@ class _OpenAISurface:
             message = "stream_options is for streams only: give stream: true, or leave it out"
             raise BadBody(message, param="stream_options", code="invalid_value")
         user = named_user(body.user, body.safety_identifier)
+        answers = (body.n or 1) * self._prompts_in(body)
         return Asked(
             body.model,
             bool(body.stream),
@@ -80,7 +81,11 @@ class _OpenAISurface:
             body.ttft_slo_ms,
             rids=named_rids(body.rid),
             user=user,
+            answers=answers,
         )
+
+    def _prompts_in(self, body: Any) -> int:
+        return 1
 
 
 class ChatCompletions(_OpenAISurface):
@@ -95,3 +100,8 @@ class Completions(_OpenAISurface):
 
     name = "openai.completions"
     _decoder = msgspec.json.Decoder(CompletionBody)
+
+    def _prompts_in(self, body: CompletionBody) -> int:
+        """Several texts, or several lists of token ids."""
+        prompt = body.prompt
+        return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1

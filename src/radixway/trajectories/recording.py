@@ -201,8 +201,11 @@ class Recording:
         self._hold = prompt.hold
         self._open = True
 
-    def record(self, read: Callable[[], list[Sampled]]) -> None:
-        """Keep what `read` finds in the reply; the journal says what became of it."""
+    def record(self, read: Callable[[], list[Sampled]], *, whole: bool = True) -> None:
+        """Keep what `read` finds in the reply; the journal says what became of it.
+
+        `whole`: the answer has come to its end. One that was cut is kept as the tokens that there are.
+        """
         if not self._open:
             return
         try:
@@ -212,7 +215,8 @@ class Recording:
         except (Unusable, StoreFull, ValueError) as error:
             _note(self._request, str(error))
         else:
-            self._request.journal.add("trajectory", recorded=True, tokens=sum(len(a.ids) for a in answers))
+            tokens = sum(len(a.ids) for a in answers)
+            self._request.journal.add("trajectory", recorded=True, tokens=tokens, whole=whole)
         self.drop()
 
     def drop(self) -> None:
@@ -255,13 +259,19 @@ class RecordedStream:
         self._chunks = chunks
         self._recording = recording
         self._words = words
+        self._ended = False
+        """The answer has come to its end."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         """The worker's next bytes."""
-        chunk = await anext(self._chunks)
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._ended = True
+            raise
         self._hear(chunk)
         return chunk
 
@@ -273,6 +283,7 @@ class RecordedStream:
             await send(chunk)
 
         await self._chunks.pass_on(hear_and_send)
+        self._ended = True
 
     async def aclose(self) -> None:
         """Let go of the worker, and keep what came."""
@@ -285,7 +296,8 @@ class RecordedStream:
         except Unusable:
             self._recording.drop()
         if _LAST_EVENT in chunk[-16:]:
+            self._ended = True
             self._record()
 
     def _record(self) -> None:
-        self._recording.record(self._words.answers)
+        self._recording.record(self._words.answers, whole=self._ended)

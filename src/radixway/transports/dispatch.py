@@ -75,7 +75,7 @@ class Dispatch:
         self._handover = Handover(self._carry)
         registry.on_remove.append(lambda worker: metrics.attempts.forget(worker.name))
         self._transport = transport
-        transport.on_break = self._breakers.broke
+        transport.on_stream_end = self._note_stream_end
         self._health = health
         self._metrics = metrics
         self._fallbacks = config.fallbacks
@@ -175,8 +175,10 @@ class Dispatch:
         try:
             if isinstance(carrier, Carrier) and carrier.free and not prefill_only:
                 reply = await carrier.send(request, worker, lease)
+                is_over = True  # as far as we hear of it
             else:
                 reply = await self._transport.send(request, worker, lease, prefill_only=prefill_only)
+                is_over = reply.chunks is None
         except BaseException as failure:
             request.workers.remove(worker.name)
             if journal.trace is not None and journal.trace.sampled:
@@ -194,10 +196,18 @@ class Dispatch:
             if prefill_only:
                 told["prefill_only"] = True
             journal.trace.add(_UPSTREAM, began_s, ended_s, number=number, **told)
-        self._breakers.answered(worker, reply.status)
+        if is_over:
+            self._breakers.answered(worker, reply.status)
         if (version := weight_version_in(reply.body)) is not None:
             self._weights.passed(worker, version)
         return reply
+
+    def _note_stream_end(self, worker: Worker, is_whole: bool) -> None:
+        """A stream that begins well says little of its worker: it may be cut."""
+        if is_whole:
+            self._breakers.answered(worker, 200)
+        else:
+            self._breakers.broke(worker)
 
 
 def _told(worker: Worker) -> dict[str, Any]:

@@ -23,22 +23,24 @@ class EventBuffer:
         """One event alone is more than anybody should hold."""
         return len(self._held) > LARGEST_EVENT_BYTES
 
-    def take(self, chunk: bytes, *, complete: bool) -> bytes:
-        """The whole events that are there with `chunk`; all there is if the stream is `complete`."""
+    def take(self, chunk: bytes) -> bytes:
+        """The whole events that are there with `chunk`."""
         if not self._held and chunk.endswith(_BLANK_LINES):
             return chunk
         held = self._held
         held += chunk
-        end = len(held) if complete else _end_of_events(held, self._searched)
+        end = _end_of_events(held, self._searched)
         taken = bytes(held[:end])
         del held[:end]
         self._searched = max(0, len(held) - 3)  # a blank line may have begun there
         return taken
 
-    def put_back(self, events: bytes) -> None:
-        """What was taken last is to be taken again."""
-        self._held[:0] = events
+    def take_rest(self) -> bytes:
+        """What is held when nothing more comes: an event without a blank line behind it, whole or cut."""
+        rest = bytes(self._held)
+        self._held.clear()
         self._searched = 0
+        return rest
 
 
 def _end_of_events(text: bytearray, start: int) -> int:

@@ -7,10 +7,10 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Self
 
-from radixway.pipeline import Chunks, StreamBroken
+from radixway.pipeline import Chunks, IncompleteAnswerError, StreamBroken, StreamEnd
 from radixway.routing import Lease
 from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
-from radixway.transports.upstream import Answer, Lost
+from radixway.transports.upstream import Answer, Lost, Truncated
 
 SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
@@ -22,29 +22,44 @@ class EventStream(Chunks):
     """The events of one answer.
 
     What arrives after the last blank line is held back until its event is complete, so that an error event
-    can follow at any time without landing in the middle of another. `on_break` is told when the worker breaks
-    off.
+    can follow at any time without landing in the middle of another. `on_end` is told whether the worker has
+    sent all of it: not where it breaks off or has not shown its `end`. Nothing is told where somebody closes
+    it before.
     """
 
     def __init__(
-        self, answer: Answer, worker: str, lease: Lease, on_break: Callable[[], None] = lambda: None
+        self,
+        answer: Answer,
+        worker: str,
+        lease: Lease,
+        end: StreamEnd,
+        on_end: Callable[[bool], None] = lambda is_whole: None,
     ) -> None:
         self._answer = answer
         self._worker = worker
         self._lease = lease
-        self._on_break = on_break
+        self._end = end
+        self._on_end = on_end
         self._buffer = EventBuffer()
+        self._first = b""
+        """What `begin` has found."""
+        self._checked = False
+        self._cut: Truncated | None = None
+        """Why the answer, which has ended, is not whole."""
         self._slow: asyncio.Task[None] | None = None
         self._chunks = 0
 
     async def begin(self) -> bool:
-        """Wait for the first event; False if the stream ends without one. Raises Lost."""
-        while not (first := self._take()):
-            if self._answer.complete:
-                return False
+        """Wait for the first event; False if the stream ends without one.
+
+        Raises Lost, also for a stream that has ended by then and is not whole: another worker may be asked.
+        """
+        while not (first := self._take()) and not self._answer.complete:
             await self._answer.wait()
-        self._buffer.put_back(first)
-        return True
+        if self._cut is not None:
+            raise self._cut
+        self._first = first
+        return bool(first)
 
     def __aiter__(self) -> Self:
         return self
@@ -53,6 +68,9 @@ class EventStream(Chunks):
         while not (chunk := self._take()):
             if self._answer.complete:
                 await self.aclose()
+                if self._cut is not None:
+                    raise self._broken(self._cut)
+                self._on_end(True)
                 raise StopAsyncIteration
             try:
                 await self._answer.wait()
@@ -84,19 +102,35 @@ class EventStream(Chunks):
         self._lease.release()
 
     def _take(self) -> bytes:
-        """The whole events that have arrived; at the end of the answer, all the rest."""
-        chunk = self._answer.take()
+        """The whole events that have arrived; at the end of the answer, what of the rest belongs to it."""
+        answer = self._answer
+        chunk = answer.take()
         self._chunks += 1
         if not self._chunks % CHUNKS_PER_BLOCK:
             self._lease.output_block()
-        taken = self._buffer.take(chunk, complete=self._answer.complete)
+        taken = self._buffer.take(chunk)
+        if taken:
+            self._end.note(taken)
         if self._buffer.too_large:
-            self._answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+            answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+        if answer.complete and not self._checked:
+            taken += self._check()
+        if self._first:
+            taken, self._first = self._first + taken, b""
         return taken
 
+    def _check(self) -> bytes:
+        """Nothing more comes: is it whole? Returns what belongs to it of what no blank line ends."""
+        self._checked = True
+        try:
+            return self._end.check(self._buffer.take_rest())
+        except IncompleteAnswerError as error:
+            self._cut = Truncated(str(error))
+            return b""
+
     def _broken(self, error: Lost) -> StreamBroken:
-        self._on_break()
-        return StreamBroken(self._worker, str(error))
+        self._on_end(False)
+        return StreamBroken(self._worker, str(error), truncated=isinstance(error, Truncated))
 
     def _push(self) -> None:
         """Something has arrived: send it now, unless an earlier chunk still waits for a slow client."""
@@ -116,7 +150,11 @@ class EventStream(Chunks):
                 self._slow = asyncio.ensure_future(self._finish(sending, waits_for))
                 return
         if self._answer.complete:
-            self._ended.set_result(None)
+            if self._cut is None:
+                self._on_end(True)
+                self._ended.set_result(None)
+            else:
+                self._ended.set_exception(self._broken(self._cut))
         elif self._answer.error is not None and not self._ended.done():
             self._ended.set_exception(self._broken(self._answer.error))
 

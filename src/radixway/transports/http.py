@@ -11,11 +11,19 @@ from functools import partial
 import aiohttp
 from yarl import URL
 
-from radixway.pipeline import FailureReason, Reply, Request, WorkerFailed
+from radixway.pipeline import (
+    FailureReason,
+    IncompleteAnswerError,
+    Reply,
+    Request,
+    StreamEnd,
+    WorkerFailed,
+    check_whole_reply,
+)
 from radixway.routing import Lease, Worker
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.transports.event_stream import EventStream
-from radixway.transports.upstream import Answer, Lost, Origin
+from radixway.transports.upstream import Answer, Lost, Origin, Truncated
 from radixway.web import Via
 
 # uvicorn, which most workers run on, closes idle connections after 5 s: let go before it does.
@@ -70,8 +78,8 @@ class HttpTransport:
         )
         self._via = via.value
         self._targets: dict[str, _Target] = {}
-        self.on_break: Callable[[Worker], None] = lambda worker: None
-        """Told of a worker that breaks off a stream after its first event."""
+        self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
+        """Told of a worker whether it has sent all of a stream, or broke it off after its first event."""
 
     async def send(
         self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
@@ -96,7 +104,8 @@ class HttpTransport:
                 reply.body = await answer.read_all()
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}", said=reply)
             if request.stream and answer.status == 200:
-                events = EventStream(answer, worker.name, lease, partial(self.on_break, worker))
+                end = StreamEnd(request.surface, request.answers)
+                events = EventStream(answer, worker.name, lease, end, partial(self.on_stream_end, worker))
                 request.opened.append(events)
                 if not await events.begin():
                     raise Lost("the stream ended before its first event")
@@ -104,8 +113,10 @@ class HttpTransport:
                 reply.chunks = events
             else:
                 reply.body = await answer.read_all()
-                if prefill_only and answer.status == 200:
-                    lease.prefill_done()
+                if answer.status == 200:
+                    _check_whole(reply.body)
+                    if prefill_only:
+                        lease.prefill_done()
                 lease.release()
             return reply
         except BaseException as error:
@@ -113,7 +124,7 @@ class HttpTransport:
                 answer.close()
             lease.release()
             if isinstance(error, Lost):
-                raise WorkerFailed(worker.name, "disconnected", str(error)) from error
+                raise WorkerFailed(worker.name, error.kind, str(error)) from error
             if isinstance(error, OSError):
                 detail = str(error) or f"no connection within {_CONNECT_S:g} s"
                 # Our own shortage of files or memory says nothing about the worker.
@@ -182,6 +193,14 @@ class HttpTransport:
         base_path = url.raw_path.rstrip("/").encode("ascii")
         target = self._targets[worker_url] = _Target(origin, base_path, url.raw_authority.encode("ascii"))
         return target
+
+
+def _check_whole(body: bytes) -> None:
+    """Raise Truncated for a reply that is not whole, whatever length was promised."""
+    try:
+        check_whole_reply(body)
+    except IncompleteAnswerError as error:
+        raise Truncated(str(error)) from None
 
 
 def _compose(request: Request, worker: Worker, target: _Target, via: bytes) -> bytes:

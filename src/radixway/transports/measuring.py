@@ -111,16 +111,16 @@ class MeasuredStream(Metered):
         except StopAsyncIteration:
             self._outcome = "answered"
             raise
-        except StreamBroken:
-            self._outcome = "broken"
+        except StreamBroken as error:
+            self._outcome = "truncated" if error.truncated else "broken"
             raise
 
     async def pass_on(self, send: Callable[[bytes], Coroutine[Any, Any, None]]) -> None:
         try:
             await super().pass_on(send)
             self._outcome = "answered"
-        except StreamBroken:
-            self._outcome = "broken"
+        except StreamBroken as error:
+            self._outcome = "truncated" if error.truncated else "broken"
             raise
 
     async def aclose(self) -> None:

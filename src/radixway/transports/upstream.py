@@ -15,12 +15,23 @@ from typing import cast
 
 import httptools
 
+from radixway.pipeline import FailureReason
+
 HIGH_WATER_BYTES = 256 * 1024
 """An answer of which more than this waits unread is not read any further from its worker."""
 
 
 class Lost(Exception):
     """The connection ended before the answer did, or what came over it is not HTTP."""
+
+    kind: FailureReason = "disconnected"
+    """What an attempt fails for that ends with it."""
+
+
+class Truncated(Lost):
+    """The answer has ended in order, but it is not whole."""
+
+    kind: FailureReason = "truncated"
 
 
 class Answer:

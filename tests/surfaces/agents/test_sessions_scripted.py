@@ -184,7 +184,7 @@ async def test_a_worker_that_answers_garbage_costs_an_error_and_nothing_is_held(
             scripted.answers = [garbage]
             body = {"model": "m", "messages": [QUESTION], "max_tokens": 5}
             status, said, _ = await gateway.post(f"/sessions/s/v1/{path}", body)
-            assert (status, said["error"]["message"][:10]) == (502, "the worker")
+            assert status == 502 and said["error"]["message"].startswith(("the worker", "worker 127.0.0.1:"))
         keeper = gateway.gateway.sessions
         assert await samples(gateway) == []
         assert not keeper.book.find("s").turns

@@ -23,7 +23,7 @@ from envoy_middlewares import (
     with_,
 )
 from running_gateway import running_gateway
-from scripted_worker import scripted_worker
+from scripted_worker import answer_ok, scripted_worker
 
 DOOR = {"enabled": True, "port": 0}
 
@@ -82,7 +82,8 @@ async def test_a_middleware_of_starlettes_kind_adds_its_headers_to_streams_too()
         running_gateway(worker.url, ext_proc=DOOR, **with_(Outer)) as gateway,
         envoy_of(gateway) as envoy,
     ):
-        for stream in (True, False):
+        for stream, behaviour in ((True, three_events), (False, answer_ok)):
+            worker.behaviour = behaviour
             heard = await envoy.ask("POST", CHAT, body=chat(stream=stream))
             assert heard.header("x-outer") == "yes" and heard.header("x-radixway-worker")
 
@@ -150,3 +151,36 @@ async def test_whole_answers_may_be_changed_with_their_headers():
         assert json.loads(heard.body)["choices"][0]["message"]["content"] == "better"
         assert [value for name, value in heard.headers if name == "x-two"] == ["a", "b"]
         assert heard.header("content-length") is None  # Envoy counts
+
+
+@pytest.mark.parametrize("torn", [b"", event("two")[:20]])
+async def test_a_stream_that_is_not_whole_ends_with_an_error_event(torn):
+    async def cut(exchange):
+        await exchange.begin_stream()
+        await exchange.chunk(event("one") + torn)
+        await exchange.end_stream()
+
+    async with (
+        scripted_worker(cut) as worker,
+        running_gateway(worker.url, ext_proc=DOOR) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        heard = await envoy.ask("POST", CHAT, body=chat(stream=True))
+        assert heard.body.startswith(event("one") + b"data: {")
+        said = json.loads(heard.body.removeprefix(event("one") + b"data: "))
+        assert said["error"]["code"] == "stream_broken"
+        assert gateway.in_flight() == 0
+
+
+async def test_a_reply_that_is_not_whole_becomes_an_error():
+    async def cut(exchange):
+        await exchange.reply(200, b'{"choices": [{"message": {"con')
+
+    async with (
+        scripted_worker(cut) as worker,
+        running_gateway(worker.url, ext_proc=DOOR) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        heard = await envoy.ask("POST", CHAT, body=chat())
+        assert (heard.status, json.loads(heard.body)["error"]["code"]) == (502, "worker_failed")
+        assert gateway.in_flight() == 0

@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from radixway.chat.worker.prompts import PromptFormat, Turn, render
+from radixway.pipeline import IncompleteAnswerError, StreamEnd
 
 _decode = msgspec.json.Decoder().decode
 _SAMPLING = ("top_k", "top_p", "typical_p", "temperature", "repetition_penalty")
@@ -91,7 +92,8 @@ class Tgi:
             "details": True,
         } | _sampling(parameters)
         body = {"inputs": render(turns, "chatml" if form == "chatml" else "v2"), "parameters": asked}
-        async for event in _events(self._session, f"{self._url}/generate_stream", body):
+        end = StreamEnd("tgi.generate_stream")
+        async for event in _events(self._session, f"{self._url}/generate_stream", body, end):
             token, details = event.get("token") or {}, event.get("details") or {}
             whole = event.get("generated_text")
             yield Said(
@@ -134,12 +136,12 @@ class OpenAi:
         if stop:
             body["stop"] = list(stop)[:4]  # more are refused by some; ours are looked for here, too
         if form == "engine":
-            path = "/v1/chat/completions"
+            path, protocol = "/v1/chat/completions", "openai.chat"
             body["messages"] = _messages(turns)
         else:
-            path = "/v1/completions"
+            path, protocol = "/v1/completions", "openai.completions"
             body["prompt"] = render(turns, form)
-        async for event in _events(self._session, self._url + path, body):
+        async for event in _events(self._session, self._url + path, body, StreamEnd(protocol)):
             for choice in event.get("choices") or ():
                 text = choice.get("text") if form != "engine" else choice.get("delta", {}).get("content")
                 reason = choice.get("finish_reason")
@@ -217,9 +219,12 @@ async def _answer(session: aiohttp.ClientSession, url: str, body: dict[str, Any]
 
 
 async def _events(
-    session: aiohttp.ClientSession, url: str, body: dict[str, Any]
+    session: aiohttp.ClientSession, url: str, body: dict[str, Any], end: StreamEnd
 ) -> AsyncIterator[dict[str, Any]]:
-    """Server-sent events, whole lines only: no character is ever cut."""
+    """Server-sent events, whole lines only: no character is ever cut.
+
+    Raises EngineError, also for a stream that does not come to its `end`.
+    """
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
     try:
         async with session.post(url, data=msgspec.json.encode(body), headers=headers) as reply:
@@ -227,11 +232,17 @@ async def _events(
                 raise EngineError(f"the engine answered {reply.status}: {(await reply.text())[:500]}")
             async for line in reply.content:
                 data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-                if not data or data == b"[DONE]":
+                if not data:
+                    continue
+                end.note(line)
+                if data == b"[DONE]":
                     continue
                 event = _decode(data)
                 if "error" in event:
                     raise EngineError(f"the engine says: {str(event['error'])[:500]}")
                 yield event
+            end.check()
+    except IncompleteAnswerError as error:
+        raise EngineError(f"the engine did not finish its answer: {error}") from None
     except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ValueError) as error:
         raise EngineError(f"the engine does not answer: {type(error).__name__}") from error

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Self
 
-from radixway.pipeline import Chunks, GatewayError, Reply, Request, StreamBroken
+from radixway.pipeline import (
+    Chunks,
+    GatewayError,
+    IncompleteAnswerError,
+    Reply,
+    Request,
+    StreamBroken,
+    StreamEnd,
+    check_whole_reply,
+)
 from radixway.routing import Lease, Worker
 from radixway.surfaces.extproc.answer import Answer
 from radixway.surfaces.extproc.destinations import Destinations
@@ -41,10 +50,13 @@ class EnvoyCarrier(Carrier):
                 raise GatewayError(f"worker {worker.name} answered {status}, a redirect", status=502)
             reply = Reply(status, headers, worker.name)
             if request.stream and status == 200 and not ends:
-                reply.chunks = EnvoyChunks(self._answer, worker.name, lease)
+                end = StreamEnd(request.surface, request.answers)
+                reply.chunks = EnvoyChunks(self._answer, worker.name, lease, end)
                 request.opened.append(reply.chunks)
             else:
                 reply.body = b"" if ends else await self._answer.whole()
+                if status == 200:
+                    _check_whole(worker.name, reply.body)
                 lease.release()
             return reply
         except BaseException:
@@ -55,10 +67,13 @@ class EnvoyCarrier(Carrier):
 class EnvoyChunks(Chunks):
     """The events of one answer, as Envoy's frames bring them, held back until each is whole."""
 
-    def __init__(self, answer: Answer, worker: str, lease: Lease) -> None:
+    def __init__(self, answer: Answer, worker: str, lease: Lease, end: StreamEnd) -> None:
         self._answer = answer
         self._worker = worker
         self._lease = lease
+        self._end = end
+        self._cut: str | None = None
+        """Why the answer, which has ended, is not whole."""
         self._buffer = EventBuffer()
         self._ended = False
         self._chunks = 0
@@ -70,13 +85,19 @@ class EnvoyChunks(Chunks):
         while not self._ended:
             frame = await self._answer.frame()
             self._ended = frame.ends
-            chunk = self._buffer.take(frame.body, complete=self._ended)
+            chunk = self._buffer.take(frame.body)
+            if chunk:
+                self._end.note(chunk)
             if self._buffer.too_large:
                 raise StreamBroken(self._worker, f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+            if self._ended:
+                chunk += self._check()
             if chunk:
                 self._count()
                 return chunk
         await self.aclose()
+        if self._cut is not None:
+            raise StreamBroken(self._worker, self._cut, truncated=True)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -84,9 +105,27 @@ class EnvoyChunks(Chunks):
         self._ended = True
         self._lease.release()
 
+    def _check(self) -> bytes:
+        """The last frame has come. Returns what belongs to the stream of what no blank line ends."""
+        try:
+            return self._end.check(self._buffer.take_rest())
+        except IncompleteAnswerError as error:
+            self._cut = str(error)
+            return b""
+
     def _count(self) -> None:
         if not self._chunks:
             self._lease.prefill_done()
         self._chunks += 1
         if not self._chunks % CHUNKS_PER_BLOCK:
             self._lease.output_block()
+
+
+def _check_whole(worker: str, body: bytes) -> None:
+    """Raise GatewayError for a reply that is not whole."""
+    try:
+        check_whole_reply(body)
+    except IncompleteAnswerError as error:
+        raise GatewayError(
+            f"worker {worker} did not finish its answer: {error}", status=502, code="worker_failed"
+        ) from None

@@ -39,7 +39,7 @@ _EVENTS: Mapping[str, tuple[str, ...]] = {
     "semantic_cache": ("outcome", "reason", "similarity", "age_s", "refused"),
     "semantic_cache_keep": ("kept", "reason"),
     "semantic_fallback": ("model", "after"),
-    "trajectory": ("known", "tokenized", "recorded", "tokens", "reason"),
+    "trajectory": ("known", "tokenized", "recorded", "tokens", "whole", "reason"),
 }
 """By step of the journal, the fields that are shown; steps that are not here are not shown."""
 _NAMES = {

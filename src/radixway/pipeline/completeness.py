@@ -1,0 +1,172 @@
+"""When is an answer of a worker whole? Each protocol shows the end of its answers; what shows none was cut.
+
+=====================  ====================================================================================
+a whole reply          is JSON to its last byte
+events of OpenAI       `data: [DONE]`, or a `finish_reason` for every choice, or an `error`
+events of /generate    `data: [DONE]`, or a `finish_reason` in `meta_info` for every answer, or an `error`
+events of TGI          an event with `generated_text`, or an `error`
+=====================  ====================================================================================
+
+vLLM, SGLang, llama.cpp and Ollama send both marks of OpenAI's, servers in front of them sometimes one. An
+`error` ends a stream too: whoever reads it knows that there is no more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from radixway.pipeline.events import data_of, split_events
+
+_DONE = b"[DONE]"
+_LAST_CHUNKS = 4
+"""Behind the last text may come usage, a comment and `[DONE]`, each in a chunk of its own."""
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class IncompleteAnswerError(Exception):
+    """The answer ended before it was whole. The text says what is missing."""
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    index: int = 0
+    finish_reason: Any = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    error: Any = None
+
+
+class _Generated(msgspec.Struct):
+    meta_info: _Choice = _Choice()
+    index: int = 0
+    error: Any = None
+
+
+class _TgiEvent(msgspec.Struct):
+    generated_text: str | None = None
+    error: Any = None
+
+
+Marks = Iterable[tuple[int, bool]] | None
+"""Of the answers in one event: index, and whether it is finished. None: the event ends the whole stream."""
+
+_completion = msgspec.json.Decoder(_Completion).decode
+_generated = msgspec.json.Decoder(_Generated).decode
+_tgi_event = msgspec.json.Decoder(_TgiEvent).decode
+
+
+def _read_completion(data: bytes) -> Marks:
+    event = _completion(data)
+    if event.error:
+        return None
+    return [(choice.index, bool(choice.finish_reason)) for choice in event.choices or ()]
+
+
+def _read_generated(data: bytes) -> Marks:
+    event = _generated(data)
+    return None if event.error else [(event.index, bool(event.meta_info.finish_reason))]
+
+
+def _read_tgi_event(data: bytes) -> Marks:
+    event = _tgi_event(data)
+    return None if event.error else [(0, event.generated_text is not None)]
+
+
+_READERS: dict[str, Callable[[bytes], Marks]] = {
+    "openai.chat": _read_completion,
+    "openai.completions": _read_completion,
+    "generate": _read_generated,
+    "tgi.generate_stream": _read_tgi_event,
+}
+"""By the protocol in which the worker answers: a surface's name, or an engine's own."""
+
+
+def check_whole_reply(body: bytes) -> None:
+    """Raise IncompleteAnswerError unless `body`, a reply that does not stream, is JSON to its last byte."""
+    try:
+        _skip(body)
+    except _UNREADABLE as error:
+        raise IncompleteAnswerError(f"its {len(body)} bytes are no whole JSON ({error})") from None
+
+
+class StreamEnd:
+    """Looks for the end of one stream: give it all chunks with `note`, and ask `check` once no more come.
+
+    A chunk is whole server-sent events. Of a stream of one answer only the last chunks are kept, and none is
+    read before the end; where several answers are asked for, each event is, because they end one by one.
+    """
+
+    __slots__ = ("_answers", "_finished", "_last", "_read", "note")
+
+    def __init__(self, protocol: str, answers: int | None = 1) -> None:
+        """`answers`: how many are asked for; None: several, and it is not known how many."""
+        self._read = _READERS.get(protocol, _read_completion)
+        self._answers = answers
+        self._finished: dict[int, bool] = {}
+        self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)
+        self.note: Callable[[bytes], None] = self._last.append if answers == 1 else self._note_each
+
+    def check(self, rest: bytes = b"") -> bytes:
+        """What belongs to the stream of `rest`, the bytes behind its last whole event.
+
+        Raises IncompleteAnswerError unless the stream has shown its protocol's end.
+        """
+        if rest.strip():
+            is_event = _is_whole(data_of(rest))
+            if is_event:
+                self.note(rest)
+            elif not self._last and rest.lstrip()[:1] in (b"{", b"["):
+                check_whole_reply(rest)  # the worker does not stream
+                return rest
+        else:
+            is_event = True
+        if not self._is_shown():
+            missing = (
+                "its last event is cut" if not is_event else "it ended without [DONE] or a finish reason"
+            )
+            raise IncompleteAnswerError(missing)
+        return rest if is_event else b""
+
+    def _is_shown(self) -> bool:
+        for chunk in reversed(self._last):
+            for event in split_events(chunk):
+                marks = self._marks_of(event)
+                if marks is None or (self._answers == 1 and any(finished for _, finished in marks)):
+                    return True
+        if self._answers == 1 or not self._finished:
+            return False
+        return all(self._finished.values()) and len(self._finished) >= (self._answers or 0)
+
+    def _note_each(self, chunk: bytes) -> None:
+        self._last.append(chunk)
+        for event in split_events(chunk):
+            for index, finished in self._marks_of(event) or ():
+                self._finished[index] = finished or self._finished.get(index, False)
+
+    def _marks_of(self, event: bytes) -> Marks:
+        """See `Marks`; there are none in what cannot be read."""
+        data = data_of(event)
+        if data == _DONE:
+            return None
+        try:
+            return self._read(data) if data else ()
+        except _UNREADABLE:
+            return ()
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether the data of an event that has no blank line behind it were cut."""
+    if data == _DONE:
+        return True
+    try:
+        _skip(data)
+    except _UNREADABLE:
+        return False
+    return True
