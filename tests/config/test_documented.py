@@ -18,6 +18,7 @@ SHOWN = yaml.safe_load(EXAMPLE)
     "section",
     [
         "gateway",
+        "limits",
         "routing",
         "pipeline",
         "trajectories",

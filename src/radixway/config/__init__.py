@@ -17,6 +17,7 @@ from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection, ExtProcTlsSection
 from radixway.config.home import radixway_home
 from radixway.config.kv_events import KvEventsSection
+from radixway.config.limits import LimitsSection, ServerLimitsSection, WorkerLimitsSection
 from radixway.config.logs import LogsSection
 from radixway.config.planner import ObjectiveSection, PlannedModelSection, PlannerSection, ProfileSection
 from radixway.config.policies import (
@@ -94,6 +95,7 @@ __all__ = [
     "KvAwarePolicy",
     "KvEventsSection",
     "LeastLoadedPolicy",
+    "LimitsSection",
     "LogsSection",
     "MilvusSection",
     "ObjectiveSection",
@@ -119,6 +121,7 @@ __all__ = [
     "RoutingSection",
     "ScaleSection",
     "SemanticCacheSection",
+    "ServerLimitsSection",
     "SessionPolicy",
     "SessionsSection",
     "SharedLimitsSection",
@@ -135,6 +138,7 @@ __all__ = [
     "UsageSection",
     "ValkeySection",
     "WeightsSection",
+    "WorkerLimitsSection",
     "WorkerSection",
     "check_worker_url",
     "load_config",

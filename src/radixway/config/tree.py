@@ -20,6 +20,7 @@ from radixway.config.encoders import EncodersSection
 from radixway.config.engine import EngineConfig
 from radixway.config.ext_proc import ExtProcSection
 from radixway.config.guard import GuardSection
+from radixway.config.limits import LimitsSection
 from radixway.config.ray import RaySection
 from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
@@ -51,6 +52,7 @@ class Config(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     gateway: GatewaySection = GatewaySection()
+    limits: LimitsSection = LimitsSection()
     workers: tuple[WorkerSection, ...] = ()
     routing: RoutingSection = RoutingSection()
     pipeline: PipelineSection = PipelineSection()

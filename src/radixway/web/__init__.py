@@ -6,6 +6,7 @@ It knows neither of them and imports nothing of ours.
 from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed
+from radixway.web.head_limit import HeadLimit, HeadTooLarge
 from radixway.web.routes import join
 from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, url_of
 from radixway.web.via import LoopDetected, Via
@@ -17,6 +18,8 @@ __all__ = [
     "CannotListen",
     "ClientGone",
     "ClientWatch",
+    "HeadLimit",
+    "HeadTooLarge",
     "HttpError",
     "LoopDetected",
     "Message",

@@ -1,0 +1,68 @@
+"""Bounds on the heads of HTTP messages while they are parsed, for servers and clients alike."""
+
+from __future__ import annotations
+
+import httptools
+
+_AROUND_HEADER = 4
+"""Bytes of a header line beside name and value: a colon, a space, a line end."""
+
+
+class HeadTooLarge(httptools.HttpParserError):
+    """A head has more bytes or more headers than allowed; the message says which."""
+
+
+class HeadLimit:
+    """Bounds the heads of the messages that come over one connection, trailers and chunk extensions too.
+
+    httptools keeps a header's value until it is complete, so that counting in `on_header` alone would come
+    too late for a value without an end. Its owner gives the parser its bytes through `feed`, and calls
+    `begin_message`, `add_header` and `mark_progress` from the parser's callbacks:
+
+        on_message_begin      begin_message()
+        on_header             add_header(name, value)
+        on_headers_complete   mark_progress()
+        on_body               mark_progress()
+        on_message_complete   mark_progress()
+
+    What is kept of a head is thus at most `max_bytes`, and what one piece read from the socket brings.
+    """
+
+    __slots__ = ("_bytes", "_count", "_max_bytes", "_max_count", "_unfinished_bytes", "error")
+
+    def __init__(self, max_bytes: int, max_count: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_count = max_count
+        self._bytes = 0
+        self._count = 0
+        self._unfinished_bytes = 0
+        self.error: HeadTooLarge | None = None
+        """What was raised. httptools raises an error of its own in place of one that a callback raises."""
+
+    def feed(self, parser: httptools.HttpRequestParser | httptools.HttpResponseParser, data: bytes) -> None:
+        """Give `parser` the next piece. Raises what it raises; HeadTooLarge."""
+        self._unfinished_bytes += len(data)
+        parser.feed_data(data)
+        if self._unfinished_bytes > self._max_bytes:
+            self._fail(f"a head has more than the {self._max_bytes} bytes allowed")
+
+    def begin_message(self) -> None:
+        """A message begins, with nothing of its head known."""
+        self._bytes = self._count = 0
+
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Count a header, or a trailer. Raises HeadTooLarge."""
+        self._count += 1
+        self._bytes += len(name) + len(value) + _AROUND_HEADER
+        if self._count > self._max_count:
+            self._fail(f"a head has more than the {self._max_count} headers allowed")
+        if self._bytes > self._max_bytes:
+            self._fail(f"a head has more than the {self._max_bytes} bytes allowed")
+
+    def mark_progress(self) -> None:
+        """The parser has got through a head, or something of a body: what it was fed is not kept there."""
+        self._unfinished_bytes = 0
+
+    def _fail(self, reason: str) -> None:
+        self.error = HeadTooLarge(reason)
+        raise self.error
