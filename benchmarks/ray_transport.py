@@ -23,6 +23,7 @@ from typing import Any
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
+from radixway.config import WorkerLimitsSection
 from radixway.transports.upstream import Origin
 from radixway.web import AppServer, Receive, Scope, Send, bind
 from ray_local import local_ray
@@ -92,7 +93,9 @@ class Asking:
         """CPU seconds per 1,000 requests at each end; the median first piece of one at a time."""
         if self._origin is None:
             port = await self._answering.port.remote()
-            self._origin = Origin("127.0.0.1", port, None, idle_s=60, connect_s=5)
+            self._origin = Origin(
+                "127.0.0.1", port, None, idle_s=60, connect_s=5, limits=WorkerLimitsSection()
+            )
         ask = self._over_http if way == "http" else self._by_handle
         await _many(ask, path, AT_ONCE)
         began, there = time.process_time(), await self._answering.cpu_s.remote()

@@ -210,6 +210,7 @@ class Gateway:
             self.kv_event_counts,
             self.traffic,
             self._via,
+            config.limits.workers,
         )
         self.kv_events = road.kv_events
         planner = config.scale.planner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixway.config import RoutingSection
+from radixway.config import RoutingSection, WorkerLimitsSection
 from radixway.pipeline import Next
 from radixway.routing import (
     HealthMonitor,
@@ -42,9 +42,10 @@ class Road:
         kv_event_counts: KvEventCounts,
         traffic: Traffic,
         via: Via,
+        limits: WorkerLimitsSection,
     ) -> None:
         self.selector = selector
-        self.transport = transport = HttpTransport(via)
+        self.transport = transport = HttpTransport(via, limits)
         registry.on_remove.append(transport.forget)
         probe = HttpProbe(transport.session, config.health.timeout_s)
         self.weights = WeightVersions(registry, config.weights)

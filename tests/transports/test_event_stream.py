@@ -22,8 +22,8 @@ class NoConnection:
 
     answer: Answer
 
-    def break_off(self, reason):
-        self.answer.end(Lost(reason))
+    def break_off(self, error):
+        self.answer.end(error)
         self.answer.wake()
 
 

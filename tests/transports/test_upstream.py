@@ -4,21 +4,23 @@ import asyncio
 
 import pytest
 
-from radixway.transports.upstream import Lost, Origin
+from radixway.config import WorkerLimitsSection
+from radixway.transports.upstream import AnswerTooLarge, Lost, Origin
 from scripted_worker import Exchange, answer_ok, scripted_worker
 
 REQUEST = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
 
 
-def origin_of(url: str, idle_s: float = 4) -> Origin:
+def origin_of(url: str, idle_s: float = 4, **limits: int) -> Origin:
     host, port = url.removeprefix("http://").split(":")
-    return Origin(host, int(port), None, idle_s=idle_s, connect_s=5)
+    section = WorkerLimitsSection(**limits)
+    return Origin(host, int(port), None, idle_s=idle_s, connect_s=5, limits=section)
 
 
 async def ask(origin: Origin) -> tuple[int, bytes]:
     answer = await origin.send(REQUEST)
     await answer.read_head()
-    return answer.status, await answer.read_all()
+    return answer.status, await answer.read_all(origin.limits.max_answer_bytes)
 
 
 async def test_a_connection_is_used_again():
@@ -101,3 +103,103 @@ async def test_bytes_that_nobody_asked_for_end_the_connection():
             await worker.hung_up.wait()
         assert (await ask(origin))[0] == 200
         origin.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "endless", "why"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"x-%d: y\r\n", "more than the 20 headers"),
+        (b"HTTP/1.1 200 OK\r\nx-long: ", b"x%d" * 64, "more than the 2000 bytes"),
+        (b"HTTP/1.1 200 O", b"K%d" * 64, "more than the 2000 bytes"),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;x=",
+            b"y%d" * 64,
+            "more than the 2000 bytes",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n",
+            b"x-%d: y\r\n",
+            "more than the 20 headers",
+        ),
+    ],
+    ids=["many headers", "a long header", "a long first line", "a chunk's extension", "trailers"],
+)
+async def test_a_head_without_end_is_not_read_to_its_end(head: bytes, endless: bytes, why: str):
+    async def talk(exchange: Exchange) -> None:
+        exchange.writer.write(head)
+        numbers = (0,) * endless.count(b"%d")
+        while True:
+            exchange.writer.write(endless % numbers)
+            await exchange.writer.drain()
+
+    async with scripted_worker(talk) as worker:
+        origin = origin_of(worker.url, max_header_bytes=2000, max_header_count=20)
+        async with asyncio.timeout(20):
+            with pytest.raises(Lost, match=why):
+                await ask(origin)
+            await worker.hung_up.wait()
+        origin.close()
+
+
+async def test_a_head_within_its_bounds_passes_again_and_again():
+    async def reply(exchange: Exchange) -> None:
+        head = b"".join(b"x-%d: %b\r\n" % (n, b"y" * 80) for n in range(17))
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"content-length: 3000\r\n\r\n" + b"z" * 3000)
+        await exchange.writer.drain()
+
+    async with scripted_worker(reply) as worker:
+        origin = origin_of(worker.url, max_header_bytes=2000, max_header_count=20)
+        for _ in range(5):
+            assert (await ask(origin))[1] == b"z" * 3000
+        origin.close()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_an_answer_without_end_is_cut(chunked: bool):
+    sent = 0
+
+    async def talk(exchange: Exchange) -> None:
+        nonlocal sent
+        if not chunked:
+            exchange.writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        else:
+            await exchange.begin_stream()
+        while True:
+            sent += 1
+            if chunked:
+                await exchange.chunk(b"x" * 10_000)
+            else:
+                exchange.writer.write(b"x" * 10_000)
+                await exchange.writer.drain()
+
+    async with scripted_worker(talk) as worker:
+        origin = origin_of(worker.url, max_answer_bytes=100_000)
+        async with asyncio.timeout(20):
+            with pytest.raises(
+                AnswerTooLarge, match="more than 100000 bytes .limits.workers.max_answer_bytes"
+            ):
+                await ask_and_close(origin)
+            await worker.hung_up.wait()
+        origin.close()
+
+
+async def test_an_answer_that_promises_too_much_is_not_waited_for():
+    async def promise(exchange: Exchange) -> None:
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100001\r\n\r\n")
+        await exchange.until_peer_leaves()
+
+    async with scripted_worker(promise) as worker:
+        origin = origin_of(worker.url, max_answer_bytes=100_000)
+        with pytest.raises(AnswerTooLarge):
+            await ask_and_close(origin)
+        origin.close()
+
+
+async def ask_and_close(origin: Origin) -> None:
+    """As the transport does: whoever wants no more of an answer closes it."""
+    answer = await origin.send(REQUEST)
+    try:
+        await answer.read_head()
+        await answer.read_all(origin.limits.max_answer_bytes)
+    finally:
+        answer.close()

@@ -7,9 +7,9 @@ from typing import Literal
 from radixway.pipeline.reply import Reply
 from radixway.web import HttpError
 
-FailureReason = Literal["unreachable", "disconnected", "unavailable", "truncated"]
-"""Why a worker failed a request: no connection, connection lost, its own word (429, 502, 503, 508), or an
-answer that ended before it was whole."""
+FailureReason = Literal["unreachable", "disconnected", "unavailable", "truncated", "too_large"]
+"""Why a worker failed a request: no connection, connection lost, its own word (429, 502, 503, 508), an answer
+that ended before it was whole, or one that is larger than allowed."""
 
 
 class GatewayError(HttpError):
@@ -109,6 +109,11 @@ class WorkerFailed(GatewayError):
         self.reason: FailureReason = reason
         self.said = said
         """Its own words, for the client when nobody else can answer either."""
+
+    @property
+    def is_its_own(self) -> bool:
+        """Whether the worker may be at fault, so that another one may do better; not where too much is asked."""
+        return self.reason != "too_large"
 
 
 class StreamBroken(GatewayError):

@@ -34,6 +34,8 @@ class Retry:
             try:
                 return await call_next(request)
             except WorkerFailed as error:
+                if not error.is_its_own:
+                    raise
                 failure = error
                 elsewhere = error.worker not in request.tried
                 request.tried.append(error.worker)

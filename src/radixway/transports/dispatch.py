@@ -186,7 +186,7 @@ class Dispatch:
                 journal.trace.add(
                     _UPSTREAM, began_s, journal.elapsed_s(), number=number, error=error, **_told(worker)
                 )
-            if isinstance(failure, WorkerFailed) and failure.said is None:
+            if isinstance(failure, WorkerFailed) and failure.said is None and failure.is_its_own:
                 self._health.suspect(worker, gone=failure.reason == "unreachable")
                 self._breakers.broke(worker)
             raise

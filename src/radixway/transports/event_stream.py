@@ -10,7 +10,7 @@ from typing import Any, Self
 from radixway.pipeline import Chunks, IncompleteAnswerError, StreamBroken, StreamEnd
 from radixway.routing import Lease
 from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
-from radixway.transports.upstream import Answer, Lost, Truncated
+from radixway.transports.upstream import Answer, AnswerTooLarge, Lost, Truncated
 
 SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
@@ -112,7 +112,7 @@ class EventStream(Chunks):
         if taken:
             self._end.note(taken)
         if self._buffer.too_large:
-            answer.break_off(f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+            answer.break_off(AnswerTooLarge(LARGEST_EVENT_BYTES, "an event of its answer"))
         if answer.complete and not self._checked:
             taken += self._check()
         if self._first:

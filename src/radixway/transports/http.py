@@ -11,6 +11,7 @@ from functools import partial
 import aiohttp
 from yarl import URL
 
+from radixway.config import WorkerLimitsSection
 from radixway.pipeline import (
     FailureReason,
     IncompleteAnswerError,
@@ -69,13 +70,17 @@ class _Target:
 class HttpTransport:
     """The connections to all workers. Use it inside one event loop; `close` it at the end."""
 
-    def __init__(self, via: Via) -> None:
+    def __init__(self, via: Via, limits: WorkerLimitsSection) -> None:
         # Requests go over connections of our own; everything rare goes through a client that knows it all.
+        # Nothing is unpacked that workers pack, who are told not to: it could become of any size.
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"via": via.value.decode("ascii")},
+            headers={"via": via.value.decode("ascii"), "accept-encoding": "identity"},
+            auto_decompress=False,
+            max_headers=limits.max_header_count,
         )
+        self._limits = limits
         self._via = via.value
         self._targets: dict[str, _Target] = {}
         self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
@@ -92,6 +97,7 @@ class HttpTransport:
         reached the client, so every failure raises WorkerFailed and can be tried elsewhere.
         """
         answer: Answer | None = None
+        headers: list[tuple[bytes, bytes]] = []
         try:
             target = self._targets.get(worker.url) or self._find(worker.url)
             answer = await target.origin.send(_compose(request, worker, target, self._via))
@@ -101,7 +107,7 @@ class HttpTransport:
             headers = [header for header in answer.headers if header[0] not in DROPPED_REPLY_HEADERS]
             reply = Reply(answer.status, headers, worker.name)
             if answer.status in _UNAVAILABLE:
-                reply.body = await answer.read_all()
+                reply.body = await answer.read_all(self._limits.max_answer_bytes)
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}", said=reply)
             if request.stream and answer.status == 200:
                 end = StreamEnd(request.surface, request.answers)
@@ -112,7 +118,7 @@ class HttpTransport:
                 lease.prefill_done()
                 reply.chunks = events
             else:
-                reply.body = await answer.read_all()
+                reply.body = await answer.read_all(self._limits.max_answer_bytes)
                 if answer.status == 200:
                     _check_whole(reply.body)
                     if prefill_only:
@@ -124,7 +130,13 @@ class HttpTransport:
                 answer.close()
             lease.release()
             if isinstance(error, Lost):
-                raise WorkerFailed(worker.name, error.kind, str(error)) from error
+                packed = next((value for name, value in headers if name == b"content-encoding"), None)
+                how = (
+                    f"; it is compressed ({packed.decode('latin-1')}), which it was asked not to be"
+                    if packed
+                    else ""
+                )
+                raise WorkerFailed(worker.name, error.kind, f"{error}{how}") from error
             if isinstance(error, OSError):
                 detail = str(error) or f"no connection within {_CONNECT_S:g} s"
                 # Our own shortage of files or memory says nothing about the worker.
@@ -189,7 +201,9 @@ class HttpTransport:
     def _find(self, worker_url: str) -> _Target:
         url = URL(worker_url)
         tls = ssl.create_default_context() if url.scheme == "https" else None
-        origin = Origin(url.host or "", url.port or 80, tls, idle_s=_IDLE_S, connect_s=_CONNECT_S)
+        origin = Origin(
+            url.host or "", url.port or 80, tls, idle_s=_IDLE_S, connect_s=_CONNECT_S, limits=self._limits
+        )
         base_path = url.raw_path.rstrip("/").encode("ascii")
         target = self._targets[worker_url] = _Target(origin, base_path, url.raw_authority.encode("ascii"))
         return target
@@ -214,7 +228,7 @@ def _compose(request: Request, worker: Worker, target: _Target, via: bytes) -> b
     body = request.raw
     return (
         b"POST %b%b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\nx-request-id: %b\r\n"
-        b"via: %b\r\ncontent-length: %d\r\n%b\r\n%b"
+        b"accept-encoding: identity\r\nvia: %b\r\ncontent-length: %d\r\n%b\r\n%b"
     ) % (
         target.base_path,
         request.path.encode("latin-1"),

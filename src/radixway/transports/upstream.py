@@ -15,7 +15,9 @@ from typing import cast
 
 import httptools
 
+from radixway.config import WorkerLimitsSection
 from radixway.pipeline import FailureReason
+from radixway.web import HeadLimit
 
 HIGH_WATER_BYTES = 256 * 1024
 """An answer of which more than this waits unread is not read any further from its worker."""
@@ -32,6 +34,16 @@ class Truncated(Lost):
     """The answer has ended in order, but it is not whole."""
 
     kind: FailureReason = "truncated"
+
+
+class AnswerTooLarge(Lost):
+    """The answer, or `what` of it, has more than `max_bytes`."""
+
+    kind: FailureReason = "too_large"
+
+    def __init__(self, max_bytes: int, what: str = "its answer", *, key: str = "") -> None:
+        """`key`: of the configuration that says so."""
+        super().__init__(f"{what} has more than {max_bytes} bytes" + (f" ({key})" if key else ""))
 
 
 class Answer:
@@ -90,23 +102,28 @@ class Answer:
         while not self.status:
             await self.wait()
 
-    async def read_all(self) -> bytes:
-        """The whole body. Raises Lost."""
+    async def read_all(self, max_bytes: int) -> bytes:
+        """The whole body. Raises Lost; AnswerTooLarge as soon as it is known that there are more bytes."""
         parts = [self.take()]
-        while not self.complete:
+        size = len(parts[0])
+        promised = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
+        while size <= max_bytes and promised <= max_bytes:
+            if self.complete:
+                return b"".join(parts)
             await self.wait()
             parts.append(self.take())  # taking is what lets the connection go on reading
-        return b"".join(parts)
+            size += len(parts[-1])
+        raise AnswerTooLarge(max_bytes, key="limits.workers.max_answer_bytes")
 
     def close(self) -> None:
         """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
         if self._connection is not None:
             self._connection.transport.abort()
 
-    def break_off(self, reason: str) -> None:
-        """There is no use in waiting for the rest: it is Lost."""
+    def break_off(self, error: Lost) -> None:
+        """There is no use in waiting for the rest: it is lost by that error."""
         if self._connection is not None:
-            self._connection.break_off(reason)
+            self._connection.break_off(error)
 
     # What follows is the connection's side.
 
@@ -136,10 +153,11 @@ class Answer:
 class Connection(asyncio.Protocol):
     """One connection to a worker, for one exchange at a time."""
 
-    __slots__ = ("_answer", "_has_length", "_origin", "_parser", "idle_since", "transport")
+    __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "idle_since", "transport")
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
+        self._head = HeadLimit(origin.limits.max_header_bytes, origin.limits.max_header_count)
         self._answer: Answer | None = None
         self.idle_since = 0.0
 
@@ -164,19 +182,19 @@ class Connection(asyncio.Protocol):
         if answer.moved:
             answer.moved = False
         else:
-            self.break_off(reason)
+            self.break_off(Lost(reason))
 
-    def break_off(self, reason: str) -> None:
-        """Cut the connection; its answer is Lost for that reason."""
-        self._lose(reason)
+    def break_off(self, error: Lost) -> None:
+        """Cut the connection; its answer is lost by that error."""
+        self._lose(error)
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
         try:
-            self._parser.feed_data(data)
+            self._head.feed(self._parser, data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._lose(f"what came back is not an HTTP answer ({error})")
+            self._lose(Lost(str(self._head.error or f"what came back is not an HTTP answer ({error})")))
             self.transport.abort()
         if answer is not None:  # it may have ended well before the part that was not
             answer.wake()
@@ -189,12 +207,12 @@ class Connection(asyncio.Protocol):
             answer.end()  # an answer without a length ends with its connection
             answer.wake()
         else:
-            self._lose(str(exc or "the worker closed the connection"))
+            self._lose(Lost(str(exc or "the worker closed the connection")))
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, error: Lost) -> None:
         answer = self._let_go()
         if answer is not None:
-            answer.end(Lost(reason))
+            answer.end(error)
             answer.wake()
 
     def _let_go(self) -> Answer | None:
@@ -204,13 +222,18 @@ class Connection(asyncio.Protocol):
 
     # What follows is called by the parser.
 
+    def on_message_begin(self) -> None:
+        self._head.begin_message()
+
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._head.add_header(name, value)
         if self._answer is not None:
             name = name.lower()
             self._has_length |= name in (b"content-length", b"transfer-encoding")
             self._answer.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        self._head.mark_progress()
         if self._answer is None:
             raise httptools.HttpParserError("an answer that nobody asked for")
         status = self._parser.get_status_code()
@@ -222,10 +245,12 @@ class Connection(asyncio.Protocol):
             self._answer.status = status
 
     def on_body(self, body: bytes) -> None:
+        self._head.mark_progress()
         if self._answer is not None:
             self._answer.add(body)
 
     def on_message_complete(self) -> None:
+        self._head.mark_progress()
         answer = self._answer
         if answer is None or not answer.status:
             return
@@ -245,13 +270,22 @@ class Origin:
     """
 
     def __init__(
-        self, host: str, port: int, tls: ssl.SSLContext | None, *, idle_s: float, connect_s: float
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        idle_s: float,
+        connect_s: float,
+        limits: WorkerLimitsSection,
     ) -> None:
         self._host = host
         self._port = port
         self._tls = tls
         self._idle_s = idle_s
         self._connect_s = connect_s
+        self.limits = limits
+        """What may come over each connection."""
         self._idle: dict[Connection, None] = {}  # in the order in which they became idle
         self._closed = False
         self.busy: set[Connection] = set()
