@@ -73,7 +73,7 @@ async def test_the_call_reaches_every_worker_as_it_came_and_says_what_each_answe
             assert all(said["status"] == 200 and said["done"] for said in told["workers"].values())
             for worker in (a, b):
                 (exchange,) = worker.requests
-                assert (exchange.method, exchange.path) == ("POST", path + "?a=+b&a=c")
+                assert (exchange.method, exchange.path) == ("POST", path + "?a=%20b&a=c")
                 assert exchange.body == body
 
 

@@ -112,7 +112,7 @@ class WorkerFailed(GatewayError):
 
     @property
     def is_its_own(self) -> bool:
-        """Whether the worker may be at fault, so that another one may do better; not where too much is asked."""
+        """Whether the worker may be at fault, so that another one may do better: not if too much is asked."""
         return self.reason != "too_large"
 
 

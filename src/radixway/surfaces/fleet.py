@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
@@ -25,6 +24,7 @@ from fastapi.responses import JSONResponse
 from radixway.pipeline import AbortedRequests, BadRequest, InHand, NoWorkers, WorkerNotFound
 from radixway.routing import Registry, WeightVersions, Worker, read_version
 from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.headers import target_of
 from radixway.transports import Call, FanOut, Outcome
 from radixway.web import HttpError, read_json
 
@@ -168,9 +168,8 @@ def fleet_routes(fleet: Fleet, access: AdminAccess) -> APIRouter:
 async def _read_call(request: Request) -> tuple[Call, Sequence[str]]:
     """What to pass on, and the workers that it is for if it names any."""
     named = request.query_params.getlist("worker")
-    rest = [item for item in request.query_params.multi_items() if item[0] != "worker"]
     call = Call(
-        request.url.path + ("?" + urlencode(rest) if rest else ""),
+        target_of(request, without="worker"),
         await request.body(),
         request.headers.get("content-type", "application/json"),
         request.headers.get("via"),

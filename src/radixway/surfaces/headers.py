@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from math import isfinite
+from urllib.parse import quote, unquote_plus
+
+from starlette.requests import HTTPConnection
 
 from radixway.pipeline import BadRequest, Request
 from radixway.web import request_id_of
@@ -58,6 +61,19 @@ def read_headers(
             elif not name.startswith(_STRIPPED) and not _CREDENTIAL.search(name):
                 passed.append(header)
     return request_id_of(given), tuple(passed), own
+
+
+def target_of(request: HTTPConnection, *, without: str = "") -> str:
+    """Path and query of a call that is passed on, as they came, byte for byte.
+
+    `without`: a field of the query that is for the gateway.
+    """
+    scope = request.scope
+    parts = scope["query_string"].decode("latin-1").split("&")
+    if without:
+        parts = [part for part in parts if unquote_plus(part.partition("=")[0]) != without]
+    query = "&".join(parts)
+    return f"{quote(scope['path'])}?{query}" if query else quote(scope["path"])
 
 
 def obey_own_headers(request: Request, own: dict[bytes, bytes]) -> None:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from radixway.pipeline import GatewayError, NoWorkers
 from radixway.routing import Registry
+from radixway.surfaces.headers import target_of
 from radixway.transports import HttpTransport
 
 
@@ -20,7 +21,7 @@ def sglang_routes(registry: Registry, transport: HttpTransport) -> APIRouter:
                 status, kind, body = await transport.call(
                     worker,
                     request.method,
-                    request.url.path,
+                    target_of(request),
                     await request.body(),
                     via=request.headers.get("via"),
                 )

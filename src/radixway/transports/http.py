@@ -131,12 +131,10 @@ class HttpTransport:
             lease.release()
             if isinstance(error, Lost):
                 packed = next((value for name, value in headers if name == b"content-encoding"), None)
-                how = (
-                    f"; it is compressed ({packed.decode('latin-1')}), which it was asked not to be"
-                    if packed
-                    else ""
-                )
-                raise WorkerFailed(worker.name, error.kind, f"{error}{how}") from error
+                detail = str(error)
+                if packed is not None:
+                    detail += f"; it is compressed ({packed.decode('latin-1')}), which was not asked for"
+                raise WorkerFailed(worker.name, error.kind, detail) from error
             if isinstance(error, OSError):
                 detail = str(error) or f"no connection within {_CONNECT_S:g} s"
                 # Our own shortage of files or memory says nothing about the worker.
@@ -157,7 +155,8 @@ class HttpTransport:
     ) -> tuple[int, str, bytes]:
         """A single administrative call: status, content type, body. Raises WorkerFailed.
 
-        `via` is what the call that caused this one has passed before.
+        `path` comes with its query, and is sent as it is. `via` is what the call that caused this one has
+        passed before.
         """
         headers = {"content-type": content_type}
         if via:
@@ -167,7 +166,7 @@ class HttpTransport:
         try:
             async with self.session.request(
                 method,
-                worker.url + path,
+                URL(worker.url + path, encoded=True),
                 data=body or None,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
