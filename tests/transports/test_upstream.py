@@ -1,14 +1,42 @@
 """The connections to workers, one by one."""
 
 import asyncio
+import socket
 
 import pytest
 
 from radixway.config import WorkerLimitsSection
 from radixway.transports.upstream import AnswerTooLarge, Lost, Origin
-from scripted_worker import Exchange, answer_ok, scripted_worker
+from scripted_worker import Exchange, ScriptedWorker, answer_ok, scripted_worker
 
 REQUEST = b"POST /x HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
+
+
+class Names:
+    """Stands for the system's resolver: `worker.test` has the addresses of these workers, of late."""
+
+    def __init__(self, *workers: ScriptedWorker) -> None:
+        self.workers = workers
+        self.asked = 0
+
+    async def __call__(self, host: str, port: int, **more: int) -> list[tuple]:
+        assert host == "worker.test"
+        self.asked += 1
+        if not self.workers:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        addresses = [worker.url.removeprefix("http://").split(":") for worker in self.workers]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, int(port))) for ip, port in addresses]
+
+    def origin(self, max_age_s: float) -> Origin:
+        limits = WorkerLimitsSection()
+        return Origin("worker.test", 80, None, idle_s=4, connect_s=5, limits=limits, max_age_s=max_age_s)
+
+
+@pytest.fixture
+async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    found = Names()
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+    return found
 
 
 def origin_of(url: str, idle_s: float = 4, **limits: int) -> Origin:
@@ -203,3 +231,88 @@ async def ask_and_close(origin: Origin) -> None:
         await answer.read_all(origin.limits.max_answer_bytes)
     finally:
         answer.close()
+
+
+async def test_a_connection_that_is_always_busy_is_not_kept_for_ever(names: Names):
+    async with scripted_worker() as old, scripted_worker() as new:
+        origin = names.origin(max_age_s=0)
+        names.workers = (old,)
+        for _ in range(3):
+            assert (await ask(origin))[0] == 200
+        names.workers = (new,)
+        for _ in range(3):
+            assert (await ask(origin))[0] == 200
+        assert (len(old.requests), len(new.requests), names.asked) == (3, 3, 6)
+        assert not origin._idle and not origin.busy
+        origin.close()
+
+
+async def test_a_name_is_looked_up_for_connections_and_not_for_requests(names: Names):
+    async with scripted_worker() as worker:
+        names.workers = (worker,)
+        origin = names.origin(max_age_s=3600)
+        for _ in range(10):
+            assert (await ask(origin))[0] == 200
+        assert (len(worker.requests), names.asked) == (10, 1)
+        origin.close()
+
+
+async def test_an_exchange_outlives_its_connections_time(names: Names):
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def later(exchange: Exchange) -> None:
+        asked.set()
+        await go_on.wait()
+        await answer_ok(exchange)
+
+    async with scripted_worker(later) as worker:
+        names.workers = (worker,)
+        origin = names.origin(max_age_s=0)
+        asking = asyncio.create_task(ask(origin))
+        await asked.wait()
+        go_on.set()
+        assert (await asking)[0] == 200
+        async with asyncio.timeout(5):
+            await worker.hung_up.wait()
+        origin.close()
+
+
+async def test_the_addresses_of_a_name_take_turns_and_one_that_is_gone_is_passed_over(names: Names):
+    async with scripted_worker() as a, scripted_worker() as b, scripted_worker() as c:
+        names.workers = (a, b, c)
+        origin = names.origin(max_age_s=0)
+        for _ in range(6):
+            await ask(origin)
+        assert [len(each.requests) for each in (a, b, c)] == [2, 2, 2]
+        await b.kill()
+        for _ in range(6):
+            assert (await ask(origin))[0] == 200
+        assert len(a.requests) + len(c.requests) == 10
+        origin.close()
+
+
+async def test_a_name_that_is_gone_is_an_error_and_may_come_back(names: Names):
+    async with scripted_worker() as worker:
+        origin = names.origin(max_age_s=0)
+        with pytest.raises(OSError, match="not known"):
+            await ask(origin)
+        names.workers = (worker,)
+        assert (await ask(origin))[0] == 200
+        origin.close()
+
+
+async def test_connections_to_an_address_are_kept_however_old_they_are():
+    connections = set()
+
+    async def note(exchange: Exchange) -> None:
+        connections.add(exchange.writer)
+        await answer_ok(exchange)
+
+    async with scripted_worker(note) as worker:
+        host, port = worker.url.removeprefix("http://").split(":")
+        limits = WorkerLimitsSection()
+        origin = Origin(host, int(port), None, idle_s=4, connect_s=5, limits=limits, max_age_s=0)
+        for _ in range(3):
+            await ask(origin)
+        assert len(connections) == 1
+        origin.close()

@@ -78,7 +78,10 @@ class HttpProbe:
         return version
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
-        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
+        # Each time a connection of its own: name, route and certificate are probed too, as they are now.
+        headers = {"connection": "close"}
+        if worker.api_key:
+            headers["authorization"] = f"Bearer {worker.api_key}"
         try:
             async with self._session.get(
                 worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False

@@ -8,11 +8,15 @@ docs/decisions/0002-an-http-client-of-our-own-on-the-hot-path.md.
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import ssl
 from collections.abc import Callable
+from ipaddress import ip_address
+from math import inf
 from typing import cast
 
+import aiohappyeyeballs
 import httptools
 
 from radixway.config import WorkerLimitsSection
@@ -21,6 +25,10 @@ from radixway.web import HeadLimit
 
 HIGH_WATER_BYTES = 256 * 1024
 """An answer of which more than this waits unread is not read any further from its worker."""
+
+
+_NEXT_ADDRESS_S = 0.25
+"""How long one address of a name may take before the next is tried beside it (RFC 8305)."""
 
 
 class Lost(Exception):
@@ -153,7 +161,7 @@ class Answer:
 class Connection(asyncio.Protocol):
     """One connection to a worker, for one exchange at a time."""
 
-    __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "idle_since", "transport")
+    __slots__ = ("_answer", "_has_length", "_head", "_origin", "_parser", "_until", "idle_since", "transport")
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
@@ -165,6 +173,11 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._parser = httptools.HttpResponseParser(self)
+        self._until = asyncio.get_running_loop().time() + self._origin.draw_lifetime_s()
+
+    def is_too_old(self, now: float) -> bool:
+        """Whether the name that it was opened for should be looked up again."""
+        return now >= self._until
 
     def send(self, request: bytes) -> Answer:
         """Write a request; the connection must be idle."""
@@ -267,6 +280,10 @@ class Origin:
 
     The one used last is used first, so that few stay open; those that idle longer than `idle_s` are closed
     when the next one becomes idle.
+
+    Where `host` is a name, each new connection looks it up, and its addresses take turns. A connection older
+    than `max_age_s` is closed once its exchange is over, so that one which is always busy does not stay for
+    ever with an address that the name has left.
     """
 
     def __init__(
@@ -278,6 +295,7 @@ class Origin:
         idle_s: float,
         connect_s: float,
         limits: WorkerLimitsSection,
+        max_age_s: float = 60.0,
     ) -> None:
         self._host = host
         self._port = port
@@ -286,6 +304,9 @@ class Origin:
         self._connect_s = connect_s
         self.limits = limits
         """What may come over each connection."""
+        self._max_age_s = inf if _is_address(host) else max_age_s
+        self._turn = 0
+        """Connections opened: which of the addresses of the family preferred comes first at the next one."""
         self._idle: dict[Connection, None] = {}  # in the order in which they became idle
         self._closed = False
         self.busy: set[Connection] = set()
@@ -306,17 +327,42 @@ class Origin:
             elif not connection.transport.is_closing():
                 return connection.send(request)
         async with asyncio.timeout(self._connect_s):
+            connection = await self._connect(loop)
+        return connection.send(request)
+
+    def draw_lifetime_s(self) -> float:
+        """How long a fresh connection may be used: connections opened together are not closed together."""
+        return self._max_age_s * random.uniform(0.8, 1.0)
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        """A fresh connection, to the next address of the name; to another one where that does not answer."""
+        if self._max_age_s == inf:
             _, connection = await loop.create_connection(
                 lambda: Connection(self), self._host, self._port, ssl=self._tls
             )
-        return connection.send(request)
+            return connection
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        preferred = [each for each in found if each[0] == found[0][0]]
+        first, self._turn = self._turn % len(preferred), self._turn + 1
+        in_turn = preferred[first:] + preferred[:first] + [each for each in found if each not in preferred]
+        connected = await aiohappyeyeballs.start_connection(in_turn, happy_eyeballs_delay=_NEXT_ADDRESS_S)
+        server_hostname = self._host if self._tls is not None else None
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Connection(self), sock=connected, ssl=self._tls, server_hostname=server_hostname
+            )
+        except BaseException:
+            connected.close()
+            raise
+        return connection
 
     def keep(self, connection: Connection) -> None:
-        """Its exchange is over: use the connection again. Closes those that have idled for too long."""
-        if self._closed:
+        """Its exchange is over: use the connection again. Closes those that are too old or idle too long."""
+        now = asyncio.get_running_loop().time()
+        if self._closed or connection.is_too_old(now):
             connection.transport.close()
             return
-        connection.idle_since = now = asyncio.get_running_loop().time()
+        connection.idle_since = now
         self._idle[connection] = None
         while now - (oldest := next(iter(self._idle))).idle_since > self._idle_s:
             del self._idle[oldest]
@@ -331,3 +377,12 @@ class Origin:
         self._closed = True
         while self._idle:
             self._idle.popitem()[0].transport.close()
+
+
+def _is_address(host: str) -> bool:
+    """Whether there is no name to look up."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
