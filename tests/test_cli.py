@@ -250,6 +250,21 @@ async def test_what_a_gateway_tells_is_shown_as_it_is():
     assert "http://[fe80::1]:8  ready  [/x]" in told.decode()
 
 
+async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_asks(free_port):
+    worker = f"http://127.0.0.1:{free_port}"
+    async with running_gateway(worker, wait=False) as gateway:
+        known = gateway.gateway.registry.get(worker)
+        async with asyncio.timeout(20):
+            while known.error_kind is None:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+        listing = await started("workers", "list", "--url", gateway.url)
+        told, _ = await listing.communicate()
+        asking = await started("ask", "hello", "--url", gateway.url)
+        _, why = await asking.communicate()
+    assert f"{worker}: /health: it refuses connections: nothing listens there" in told.decode()
+    assert asking.returncode and "out of reach: 1 × connections refused" in " ".join(why.decode().split())
+
+
 async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):
     async def answer(exchange: Exchange) -> None:
         await exchange.reply(

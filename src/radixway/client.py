@@ -58,6 +58,8 @@ class ListedWorker(msgspec.Struct):
     total: int
     kv_tokens: int | None
     sources: list[str] = []
+    last_error: str | None = None
+    error_kind: str | None = None
 
 
 class Listing(msgspec.Struct):

@@ -57,7 +57,7 @@ class Road:
         self.prompts = PromptReader(
             config,
             tokenizers,
-            HttpTokenize(transport.session, config.tokenize.ask_timeout_s),
+            HttpTokenize(transport.kept_session, config.tokenize.ask_timeout_s),
             clock=selector.ledger.clock,
             on_fallback=metrics.prompt_as_text,
         )

@@ -34,7 +34,8 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     from radixway.client import Listing, call
 
     table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", "from", box=None)
-    for worker in finish(call(url, "GET", "/list_workers", Listing, key=key)).workers:
+    workers = finish(call(url, "GET", "/list_workers", Listing, key=key)).workers
+    for worker in workers:
         table.add_row(
             worker.url,
             worker.state,
@@ -45,3 +46,6 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
             ", ".join(worker.sources),
         )
     out.print(table)
+    for worker in workers:
+        if worker.error_kind is not None:
+            out.print(f"{worker.url}: {worker.last_error}", style="red", soft_wrap=True, markup=False)

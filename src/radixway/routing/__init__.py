@@ -23,7 +23,14 @@ from radixway.routing.reservations import AlreadyReserved, Reservations, TooMany
 from radixway.routing.selector import Choice, Selector
 from radixway.routing.tokenizers import Tokenizers
 from radixway.routing.weights import WeightVersions, read_version
-from radixway.routing.worker import Findings, KvEventsState, KvEventsStatus, Worker, WorkerState
+from radixway.routing.worker import (
+    ErrorKind,
+    Findings,
+    KvEventsState,
+    KvEventsStatus,
+    Worker,
+    WorkerState,
+)
 
 __all__ = [
     "API",
@@ -38,6 +45,7 @@ __all__ = [
     "Choice",
     "DefaultModel",
     "ErasablePrompts",
+    "ErrorKind",
     "Findings",
     "Found",
     "HealthMonitor",

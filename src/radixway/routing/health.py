@@ -12,7 +12,7 @@ from typing import Protocol
 from radixway.config import HealthSection
 from radixway.routing.registry import Registry
 from radixway.routing.weights import WeightVersions
-from radixway.routing.worker import Findings, Worker, WorkerState
+from radixway.routing.worker import ErrorKind, Findings, Worker, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,16 @@ _FIRST_LOOK_S = 1.0
 _DESCRIBE_EVERY = 15
 """Probes of a healthy worker after which it is asked again what it serves."""
 
+_WHILE_STARTING: frozenset[ErrorKind] = frozenset({"refused", "timeout", "unwell"})
 _UNPROVEN = frozenset({WorkerState.JOINING, WorkerState.DOWN, WorkerState.STALE})
 
 
 class ProbeFailed(Exception):
     """The worker did not answer, or not as a healthy worker does."""
+
+    def __init__(self, message: str, kind: ErrorKind = "unwell") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Probe(Protocol):
@@ -156,10 +161,11 @@ class HealthMonitor:
             raise
         except Exception as error:
             log.exception("probing worker %s met a defect of the gateway", worker.name)
-            defect = ProbeFailed(f"the probe itself failed: {error}")
+            defect = ProbeFailed(f"the probe itself failed: {error}", "defect")
             self._note_failure(worker, defect)
             raise defect from error
         worker.failures = 0
+        worker.error_kind = worker.logged_kind = None
         if worker.state in (WorkerState.JOINING, WorkerState.DOWN):
             log.info("worker %s answers: %s", worker.name, ", ".join(worker.models) or "no models named")
         if worker.state is not WorkerState.DRAINING:
@@ -167,11 +173,21 @@ class HealthMonitor:
 
     def _note_failure(self, worker: Worker, failure: ProbeFailed) -> None:
         worker.failures += 1
-        worker.last_error = str(failure)
+        worker.last_error, worker.error_kind = str(failure), failure.kind
         in_use = worker.state in (WorkerState.READY, WorkerState.STALE)
+        if worker.failures >= self._config.failure_threshold and (
+            in_use or worker.logged_kind != failure.kind
+        ):
+            worker.logged_kind = failure.kind
+            _log_failure(worker, failure)
         if in_use and worker.failures >= self._config.failure_threshold:
-            log.warning("worker %s is down: %s", worker.name, failure)
             self._registry.set_state(worker, WorkerState.DOWN)
         if worker.failures >= self._config.failure_threshold:
             for tell in self.on_silence:
                 tell(worker)
+
+
+def _log_failure(worker: Worker, failure: ProbeFailed) -> None:
+    """Say that a worker is away and why: as a warning, unless it may still be starting."""
+    is_starting = worker.state is WorkerState.JOINING and failure.kind in _WHILE_STARTING
+    log.log(logging.INFO if is_starting else logging.WARNING, "worker %s is down: %s", worker.name, failure)

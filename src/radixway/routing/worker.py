@@ -33,6 +33,12 @@ class WorkerState(StrEnum):
     """Finishes what it has and gets nothing new."""
 
 
+ErrorKind = Literal[
+    "certificate", "tls", "name", "refused", "timeout", "no_http", "unreachable", "unwell", "defect"
+]
+"""What keeps a worker from answering its health checks; `unwell`: it answers that something is wrong."""
+
+
 class KvEventsState(StrEnum):
     """How much of what a worker holds is known from its KV events."""
 
@@ -102,6 +108,10 @@ class Worker:
     failures: int = 0
     """Probes failed in a row."""
     last_error: str | None = None
+    error_kind: ErrorKind | None = None
+    """Of the latest probe; None: it went well."""
+    logged_kind: ErrorKind | None = None
+    """What the log has been told of, so that it is told once."""
     picked: int = 0
     """Logical time of the selector's last choice of this worker; the least recent wins a tie."""
     slot: int = -1
@@ -201,6 +211,7 @@ class Worker:
             "breaker": self.breaker.state(monotonic()).value,
             "kv_events": asdict(self.kv_events),
             "last_error": self.last_error,
+            "error_kind": self.error_kind,
             "given": self.given.model_dump(mode="json", exclude={"url", "api_key"}, exclude_defaults=True),
             "has_key": self.given.api_key is not None,
         }

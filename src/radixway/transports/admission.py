@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -21,6 +22,7 @@ from radixway.pipeline import (
 )
 from radixway.routing import (
     Breakers,
+    ErrorKind,
     Limits,
     PromptReader,
     Reads,
@@ -39,6 +41,19 @@ from radixway.transports.place import Place
 
 _COUNTED = ("ids", "tokenizer", "worker")
 """Sources by which a prompt's length is no estimate."""
+
+_KINDS: Mapping[ErrorKind, str] = {
+    "certificate": "a TLS certificate that is not valid",
+    "defect": "a defect of the gateway",
+    "name": "a name that does not resolve",
+    "no_http": "something that does not speak HTTP",
+    "refused": "connections refused",
+    "timeout": "no answer in time",
+    "tls": "TLS that fails",
+    "unreachable": "a network error",
+    "unwell": "a health check that fails",
+}
+"""In words for clients: no address is named."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -195,7 +210,7 @@ class Admission:
         if model is not None and mine and all(each.models and model not in each.models for each in mine):
             return ModelNotFound(model)
         asked = f" for the model {model!r}" if model else ""
-        return NoWorkers(f"no worker of the tenant's pools can answer now{asked}")
+        return NoWorkers(f"no worker of the tenant's pools can answer now{asked}{_why_away(mine)}")
 
     def _too_old(self, request: Request) -> GatewayError | None:
         """What to say of workers whose weights are too old for the request, if it minds."""
@@ -375,7 +390,15 @@ def _why_nobody(registry: Registry, model: str | None) -> str:
         if worker.state is WorkerState.STALE and (model is None or model in worker.models):
             message += f"; {worker.name} waits for weights: {worker.last_error}"
             break
+    message += _why_away(each for each in registry if model is None or model in (each.models or (model,)))
     if model is None or model in registry.models():
         return message
     silent = [worker.name for worker in registry if not worker.models]
     return message + (f"; not yet heard from: {', '.join(silent)}" if silent else "")
+
+
+def _why_away(workers: Iterable[Worker]) -> str:
+    """What keeps them from answering, without saying which of them it is."""
+    kinds = Counter(worker.error_kind for worker in workers if worker.error_kind is not None)
+    told = [f"{count} × {_KINDS[kind]}" for kind, count in sorted(kinds.items())]
+    return f"; out of reach: {', '.join(told)}" if told else ""

@@ -23,6 +23,7 @@ from radixway.pipeline import (
 )
 from radixway.routing import Lease, Worker
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.transports.connection_errors import explain_connection_error
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost, Origin, Truncated
 from radixway.web import Via
@@ -71,15 +72,11 @@ class HttpTransport:
     """The connections to all workers. Use it inside one event loop; `close` it at the end."""
 
     def __init__(self, via: Via, limits: WorkerLimitsSection) -> None:
-        # Requests go over connections of our own; everything rare goes through a client that knows it all.
-        # Nothing is unpacked that workers pack, who are told not to: it could become of any size.
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"via": via.value.decode("ascii"), "accept-encoding": "identity"},
-            auto_decompress=False,
-            max_headers=limits.max_header_count,
-        )
+        # Requests go over connections of our own; everything else goes through a client that knows it all.
+        self.session = _client(via, limits, is_rare=True)
+        """For what is rare. Each call opens a connection, so health checks see names and certificates new."""
+        self.kept_session = _client(via, limits, is_rare=False)
+        """For what may come with every request: its connections are used again."""
         self._limits = limits
         self._via = via.value
         self._targets: dict[str, _Target] = {}
@@ -136,7 +133,7 @@ class HttpTransport:
                     detail += f"; it is compressed ({packed.decode('latin-1')}), which was not asked for"
                 raise WorkerFailed(worker.name, error.kind, detail) from error
             if isinstance(error, OSError):
-                detail = str(error) or f"no connection within {_CONNECT_S:g} s"
+                detail = explain_connection_error(error, _CONNECT_S)[1]
                 # Our own shortage of files or memory says nothing about the worker.
                 reason: FailureReason = "disconnected" if error.errno in _OUR_OWN else "unreachable"
                 raise WorkerFailed(worker.name, reason, detail) from error
@@ -174,7 +171,7 @@ class HttpTransport:
             ) as response:
                 return response.status, response.content_type, await read_at_most(response)
         except (aiohttp.ClientError, OSError, AnswerTooLarge) as error:
-            raise WorkerFailed(worker.name, "unreachable", str(error) or type(error).__name__) from error
+            raise WorkerFailed(worker.name, "unreachable", explain_connection_error(error)[1]) from error
 
     def break_stuck(self, worker: Worker) -> None:
         """A worker answers no probe: do not wait for answers of it that have made no way since the last call.
@@ -196,6 +193,7 @@ class HttpTransport:
         for target in self._targets.values():
             target.origin.close()
         await self.session.close()
+        await self.kept_session.close()
 
     def _find(self, worker_url: str) -> _Target:
         url = URL(worker_url)
@@ -206,6 +204,17 @@ class HttpTransport:
         base_path = url.raw_path.rstrip("/").encode("ascii")
         target = self._targets[worker_url] = _Target(origin, base_path, url.raw_authority.encode("ascii"))
         return target
+
+
+def _client(via: Via, limits: WorkerLimitsSection, *, is_rare: bool) -> aiohttp.ClientSession:
+    """Nothing is unpacked that workers pack, who are told not to: it could become of any size."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=is_rare),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"via": via.value.decode("ascii"), "accept-encoding": "identity"},
+        auto_decompress=False,
+        max_headers=limits.max_header_count,
+    )
 
 
 def _check_whole(body: bytes) -> None:

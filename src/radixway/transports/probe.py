@@ -11,6 +11,7 @@ from radixway.config import Role
 from radixway.routing import Findings, ProbeFailed, Worker, read_version
 from radixway.routing.kv_events import NotReachable, told_by
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.transports.connection_errors import explain_connection_error
 from radixway.web import LoopDetected
 
 
@@ -78,18 +79,15 @@ class HttpProbe:
         return version
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
-        # Each time a connection of its own: name, route and certificate are probed too, as they are now.
-        headers = {"connection": "close"}
-        if worker.api_key:
-            headers["authorization"] = f"Bearer {worker.api_key}"
+        headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
             async with self._session.get(
                 worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 body = await read_at_most(response)
         except (aiohttp.ClientError, TimeoutError, OSError, AnswerTooLarge) as error:
-            why = f"no answer within {self._timeout.total:g} s" if isinstance(error, TimeoutError) else error
-            raise ProbeFailed(f"{path}: {str(why) or type(error).__name__}") from error
+            kind, why = explain_connection_error(error, self._timeout.total)
+            raise ProbeFailed(f"{path}: {why}", kind) from error
         try:
             return response.status, msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
