@@ -429,3 +429,25 @@ async def test_what_a_client_says_of_transfers_reaches_no_engine_of_ours_not_eve
             assert status == 200
         (asked,) = (each for each in worker.requests if each.method == "POST")
         assert not said.keys() & asked.json().keys()
+
+
+async def test_a_prefill_that_comes_as_events_counts_by_its_kv_and_not_by_its_end():
+    async def prefill_as_events(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(b'data: {"choices": [{"delta": {"content": "o"}}]}\n\n')
+        await exchange.end_stream()
+        prefilled_once.set()
+
+    async def decode(exchange: Exchange) -> None:
+        await prefilled_once.wait()
+        await stream_ok(exchange)
+
+    prefilled_once = asyncio.Event()
+    async with pool([prefill_as_events], [decode], dialect="sglang") as (gateway, (p,), (d,), _):
+        url = gateway.url + "/v1/chat/completions"
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello " * 500}], "stream": True}
+        async with gateway.client.post(url, json=body) as response:
+            assert response.status == 200 and (await response.read()).endswith(b"[DONE]\n\n")
+            assert response.headers["x-radixway-prefill-worker"] == name_of(p)
+        await idle(gateway)
+        assert len(p.requests) == len(d.requests) == 1

@@ -117,9 +117,10 @@ class HttpTransport:
             else:
                 reply.body = await answer.read_all(self._limits.max_answer_bytes)
                 if answer.status == 200:
-                    _check_whole(reply.body)
                     if prefill_only:
-                        lease.prefill_done()
+                        lease.prefill_done()  # what it says is read for its KV alone, however it comes
+                    else:
+                        _check_whole(reply.body)
                 lease.release()
             return reply
         except BaseException as error:
