@@ -164,7 +164,7 @@ class HttpTransport:
         try:
             async with self.session.request(
                 method,
-                URL(worker.url + path, encoded=True),
+                URL(str(URL(worker.url)).rstrip("/") + path, encoded=True),
                 data=body or None,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
