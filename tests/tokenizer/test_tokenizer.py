@@ -148,3 +148,29 @@ def test_a_model_without_a_template_says_so(tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(save(tmp_path, byte_level_bpe([]), {}))
     with pytest.raises(TemplateError, match="no chat template"):
         tokenizer.render([{"role": "user", "content": "hi"}])
+
+
+class CountedBackend:
+    """A backend that notes how often its whole vocabulary is copied."""
+
+    def __init__(self, backend: Any) -> None:
+        self.backend = backend
+        self.copies = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def get_vocab(self, **more: Any) -> dict[str, int]:
+        self.copies += 1
+        vocabulary: dict[str, int] = self.backend.get_vocab(**more)
+        return vocabulary
+
+
+def test_the_vocabulary_is_read_once_however_often_its_size_is_asked() -> None:
+    backend = CountedBackend(byte_level_bpe(["<|end|>"]))
+    backend.add_tokens(["an added one" * 9])
+    tokenizer = Tokenizer(backend)  # type: ignore[arg-type]
+    assert {tokenizer.size for _ in range(1000)} == {backend.get_vocab_size()}
+    assert tokenizer.longest_token == len("an added one" * 9)
+    assert tokenizer.decode([tokenizer.size - 1]) == "an added one" * 9
+    assert backend.copies == 1

@@ -16,7 +16,8 @@ __all__ = ["Tokenizer", "TokenizerError"]
 class Tokenizer:
     """Encodes and decodes as `transformers` would for the same directory; safe to use from several threads.
 
-    Made by `Tokenizer.load(directory)`, or from a `tokenizers` backend and what is known about it.
+    Made by `Tokenizer.load(directory)`, or from a `tokenizers` backend and what is known of it. The backend
+    has all its added tokens by then: `size`, `longest_token` and `special_ids` are read once.
     """
 
     def __init__(
@@ -35,6 +36,11 @@ class Tokenizer:
             token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special
         )
         """Ids that `skip_special_tokens` leaves out of decoded text."""
+        vocabulary = backend.get_vocab(with_added_tokens=True)  # a copy each time: seconds, token by token
+        self.size = max(vocabulary.values(), default=-1) + 1
+        """One more than the largest id that `encode` can give."""
+        self.longest_token = max(map(len, vocabulary), default=0)
+        """Most characters of a text that one token can stand for."""
         self.token_bytes = TokenBytes(backend)
         """Token id → the bytes it adds to a text; see `TokenBytes`."""
         self.chat_templates = {
@@ -51,16 +57,6 @@ class Tokenizer:
             eos_token_ids=files.eos_token_ids,
             chat_templates=files.chat_templates,
         )
-
-    @property
-    def size(self) -> int:
-        """One more than the largest id that `encode` can give."""
-        return max(self.backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-
-    @property
-    def longest_token(self) -> int:
-        """Most characters of a text that one token can stand for."""
-        return max(map(len, self.backend.get_vocab(with_added_tokens=True)), default=0)
 
     def token_id(self, name: str) -> int | None:
         """The id of a named special token (`bos_token`, `eos_token`, …), or None where the model has none."""
@@ -89,10 +85,11 @@ class Tokenizer:
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of whole `token_ids`. Raises ValueError for an id that cannot be one."""
         try:
-            text: str = self.backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+            # As in `encode`: other threads run meanwhile.
+            texts: list[str] = self.backend.decode_batch([token_ids], skip_special_tokens=skip_special_tokens)
         except (OverflowError, TypeError) as error:
             raise ValueError(f"not token ids: {error}") from error
-        return text
+        return texts[0]
 
     def piece(self, token_id: int) -> str:
         """One token as text; bytes that are no character by themselves show as U+FFFD."""
