@@ -8,6 +8,7 @@ import pytest
 
 from radixway.config import EncodersSection
 from radixway.encoders import (
+    SHARED_CHARACTERS,
     EncoderBusy,
     EncoderClosed,
     EncoderError,
@@ -255,3 +256,14 @@ async def test_another_service_is_asked_itself_within_a_request(service, gated, 
     first, second = await OnePass(service)("hello", both)
     assert first is not second
     await other.aclose()
+
+
+async def test_the_layers_of_a_text_too_long_to_keep_them_come_only_to_who_asks(service, gated):
+    gated.gate.set()
+    encodings = RequestEncodings(service, layers=(2,))
+    longest = "a" * SHARED_CHARACTERS
+    for text in (longest, longest + "b"):
+        await encodings.encode(text)
+    assert gated.finished == [(longest, (2,)), (longest + "b", ())]
+    await encodings.encode(longest + "b", layers=(4,))
+    assert gated.finished[-1] == (longest + "b", (4,))

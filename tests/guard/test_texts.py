@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import msgspec
 import pytest
 
 from radixway.guard.reading import Reading
 from radixway.guard.replacing import mended, replace_texts
-from radixway.guard.texts import DEEPEST, in_words, read_texts
+from radixway.guard.texts import DEEPEST, MOST_PASSAGES, TextTooLong, in_words, read_texts
 from radixway.pipeline import BadRequest, Request
 from radixway.telemetry import Journal
 
@@ -285,3 +286,94 @@ async def test_token_ids_are_read_where_their_tokenizer_is_known_and_told_of_whe
     await Reading().read(asked)
     (entry,) = asked.journal.explain()["steps"]
     assert (entry["step"], entry["parts"], entry["of_token_ids"]) == ("guard_unread", 2, 2)
+
+
+class Counted(Letters):
+    """Notes how often its size is asked, and which threads decode."""
+
+    def __init__(self):
+        self.asked = 0
+        self.threads = []
+
+    @property
+    def size(self):
+        self.asked += 1
+        return 128
+
+    def decode(self, ids):
+        self.threads.append(threading.current_thread())
+        return super().decode(ids)
+
+
+async def test_a_tokenizer_is_asked_once_for_its_size_and_decodes_away_from_the_loop():
+    tokenizer = Counted()
+
+    async def known(model):
+        return "m", tokenizer
+
+    asked = request(msgspec.json.encode({"input_ids": [[72] * 5_000, [105]]}), "generate")
+    texts = await Reading(known).read(asked)
+    assert [len(each.text) for each in texts.passages] == [5_000, 1]
+    assert tokenizer.asked == 2
+    assert threading.current_thread() not in tokenizer.threads
+
+
+@pytest.mark.parametrize(("name", "ids"), [("input_ids", [72] * 300), ("prompt", [[72] * 200, [72] * 200])])
+async def test_more_token_ids_than_are_read_are_refused_before_they_are_decoded(name, ids):
+    tokenizer = Counted()
+
+    async def known(model):
+        return "m", tokenizer
+
+    with pytest.raises(TextTooLong, match="at most 1000 characters") as refused:
+        await Reading(known, max_characters=1000).read(request(msgspec.json.encode({name: ids})))
+    assert (refused.value.status, refused.value.param) == (413, name)
+    assert tokenizer.threads == []
+
+
+async def test_what_token_ids_say_counts_by_its_characters():
+    class Talkative(Letters):
+        def decode(self, ids):
+            return "word " * 100 * len(ids)
+
+    async def known(model):
+        return "m", Talkative()
+
+    with pytest.raises(TextTooLong):
+        await Reading(known, max_characters=1000).read(request(b'{"input_ids": [1, 2, 3]}'))
+
+
+async def test_more_text_than_is_read_is_refused_naming_the_field():
+    raw = msgspec.json.encode({"messages": [{"content": "a" * 600}], "suffix": "b" * 401})
+    with pytest.raises(TextTooLong, match="guard.long_texts.max_characters") as refused:
+        await Reading(max_characters=1000).read(request(raw))
+    assert refused.value.param == "suffix"
+    texts = await Reading(max_characters=1001).read(request(raw))
+    assert texts.characters == 1001
+
+
+@pytest.mark.parametrize("value", [["a"] * (MOST_PASSAGES + 1), [[1]] * (MOST_PASSAGES + 1)])
+def test_more_texts_than_are_read_are_refused_however_short_they_are(value):
+    with pytest.raises(TextTooLong) as refused:
+        read_texts({"prompt": value})
+    assert refused.value.param == "prompt"
+    assert len(read_texts({"prompt": value[1:]}).passages + read_texts({"prompt": value[1:]}).unread) > 1
+
+
+async def test_a_large_body_is_read_away_from_the_loop_and_a_small_one_at_once(monkeypatch):
+    threads = []
+
+    def noting(body, **more):
+        threads.append(threading.current_thread())
+        return read_texts(body, **more)
+
+    monkeypatch.setattr("radixway.guard.reading.read_texts", noting)
+    for size in (1_000, 1_000_000):
+        texts = await Reading().read(request(msgspec.json.encode({"text": "a" * size})))
+        assert len(texts.passages[0].text) == size
+    assert [thread is threading.current_thread() for thread in threads] == [True, False]
+
+
+async def test_a_field_that_stands_twice_in_a_large_body_is_refused_too():
+    with pytest.raises(BadRequest, match="twice"):
+        await Reading().read(request(b'{"text": "%b", "text": "b"}' % (b"a" * 1_000_000)))

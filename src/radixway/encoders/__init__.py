@@ -11,11 +11,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
 from radixway.encoders.load import load_encoder, start_service
-from radixway.encoders.request import EncoderTooSlow, OnePass, RequestEncodings, read_once
+from radixway.encoders.request import SHARED_CHARACTERS, EncoderTooSlow, OnePass, RequestEncodings, read_once
 from radixway.encoders.sentence import SentenceEncoder
 from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
 
 __all__ = [
+    "SHARED_CHARACTERS",
     "Encoder",
     "EncoderBusy",
     "EncoderClosed",

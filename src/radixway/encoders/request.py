@@ -18,6 +18,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+SHARED_CHARACTERS = 100_000
+"""Of a text whose states come with every pass: 120 MB, for as long as the request lasts. Whoever wants those
+of a longer one reads it in parts."""
+
+
 class EncoderTooSlow(EncoderError):
     """A text was not read in the time that its request could wait; it goes on without."""
 
@@ -41,7 +46,8 @@ class RequestEncodings:
     def __init__(
         self, service: EncoderService, layers: Sequence[int] = (), *, wait_s: float | None = None
     ) -> None:
-        """`layers` are those that any head may want: they come with every pass, so that one is enough.
+        """`layers` are those that any head may want: they come with every pass, so that one is enough, unless
+        the text has more than `SHARED_CHARACTERS`.
 
         `wait_s`: how long a pass may take; then all who ask for that text are told EncoderTooSlow.
         """
@@ -54,7 +60,8 @@ class RequestEncodings:
         """See `EncoderService.read`; `states` may hold more layers than asked for. Do not change it."""
         found = self._passes.get(text)
         if found is None or not found.layers.issuperset(layers):
-            found = self._begin(text, frozenset(layers) | (found.layers if found else self._layers))
+            shared = self._layers if len(text) <= SHARED_CHARACTERS else frozenset()
+            found = self._begin(text, frozenset(layers) | (found.layers if found else shared))
         found.awaiting += 1
         try:
             return await asyncio.shield(found.reading)

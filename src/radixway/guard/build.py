@@ -57,7 +57,7 @@ class GuardRoom:
         self._book: tuple[SemanticSection | None, Rulebook] | None = None
         counts = self.counts = Counts(metrics)
         self.scan = Scan(finder, judge, counts, wait_s=config.encoders.wait_s)
-        reading = Reading(tokenizer_of)
+        reading = Reading(tokenizer_of, config.guard.long_texts.max_characters)
         status = config.guard.block.status
         self.outer = Guard(self.scan, self.rules, reading, counts, status, recorder)
         self.judging = Judging(counts, states)

@@ -7,7 +7,7 @@ from radixway.guard.counts import Counts
 from radixway.guard.hiding import hide
 from radixway.guard.middleware import SURFACES, named
 from radixway.guard.policy import PiiVerdict, counting
-from radixway.guard.reading import Reading, is_ids
+from radixway.guard.reading import Reading, beside, is_ids
 from radixway.guard.replacing import replace_texts
 from radixway.guard.review import Review, of_this_request
 from radixway.guard.scan import Failed
@@ -116,15 +116,16 @@ def _possible(request: Request, review: Review, verdict: PiiVerdict) -> str:
 
 async def _hide(request: Request, review: Review, verdict: PiiVerdict) -> None:
     """The texts are read again: the decision may have put a system prompt before them."""
-    texts = read_texts(request.body)
+    texts = await beside(request, lambda: read_texts(request.body))
     try:
         found = await review.find_again(texts)
     except Failed as failed:
         if review.rules.pii.on_error == "block" or not review.is_partly_read:
             raise GuardFailed(["pii"]) from None  # what was found before could not be hidden for sure
         found = counting(failed.found, review.rules.pii)
-    changes, review.vault = hide(texts.passages, found, verdict, review.rules.pii.mask)
-    replace_texts(request, changes)
+    style = review.rules.pii.mask
+    changes, review.vault = await beside(request, hide, texts.passages, found, verdict, style)
+    await beside(request, replace_texts, request, changes)
     review.hidden = verdict.edits
 
 

@@ -3,42 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from radixway.guard.texts import Passage, Place, Texts, read_texts
+from radixway.guard.threads import run_in_thread
 from radixway.pipeline import BadRequest, Request, TokenizerOf
 
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_INLINE_BYTES = 2**16
+"""A body up to here is read at once: at most some milliseconds. A thread's detour costs 50 µs."""
+_CHARACTERS_OF_AN_ID = 4
+"""As what a token id counts until it is decoded: about as many it is, in English."""
+
 
 class Reading:
     """Reads requests of every surface."""
 
-    def __init__(self, tokenizer_of: TokenizerOf | None = None) -> None:
-        """`tokenizer_of`: of a model's name, where there are any."""
+    def __init__(self, tokenizer_of: TokenizerOf | None = None, max_characters: int | None = None) -> None:
+        """`tokenizer_of`: of a model's name, where there are any. `max_characters`: of a request's texts."""
         self._tokenizer_of = tokenizer_of
+        self._max_characters = max_characters
 
     async def read(self, request: Request) -> Texts:
         """Every text; the journal says what could not be read.
 
-        Raises BadRequest: the body is no JSON, or has two meanings.
+        Raises BadRequest: the body is no JSON, or has two meanings. Raises TextTooLong.
         """
-        _check_names(request.raw)
-        texts = read_texts(request.body)
-        if ids := [place for place in texts.unread if is_ids(place, request.body)]:
+        texts = await beside(request, self._read_body, request)
+        ids = [place for place in texts.unread if is_ids(place, request.body)]
+        if ids:
             tokenizer = await self._tokenizer(request.model)
             if tokenizer is not None:
-                texts.passages += (_decoded(tokenizer, place, request.body) for place in ids)
-                texts.unread = [place for place in texts.unread if place not in ids]
+                await run_in_thread(_decode, tokenizer, ids, request.body, texts)
                 ids = []
         if texts.unread:
             request.journal.add("guard_unread", parts=len(texts.unread), of_token_ids=len(ids))
         return texts
 
+    def _read_body(self, request: Request) -> Texts:
+        _check_names(request.raw)
+        return read_texts(request.body, max_characters=self._max_characters)
+
     async def _tokenizer(self, model: str | None) -> Tokenizer | None:
         return None if self._tokenizer_of is None else (await self._tokenizer_of(model))[1]
+
+
+async def beside(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` on the whole body returns; where that is large, done in a thread, so that nobody waits."""
+    if len(request.raw) <= _INLINE_BYTES:
+        return work(*args, **kwargs)
+    return await run_in_thread(work, *args, **kwargs)
 
 
 def _check_names(raw: bytes) -> None:
@@ -67,9 +87,18 @@ def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
     return place[0] in ("input_ids", "prompt") and isinstance(_at(body, place), list)
 
 
+def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: Texts) -> None:
+    """Put what the ids at these places say among `texts`. Raises TextTooLong, for too many before it decodes any."""
+    texts.check_room(_CHARACTERS_OF_AN_ID * sum(len(_at(body, place)) for place in ids), ids[0])
+    for place in ids:
+        texts.add(_decoded(tokenizer, place, body))
+    decoded = frozenset(ids)
+    texts.unread = [place for place in texts.unread if place not in decoded]
+
+
 def _decoded(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> Passage:
-    ids = [each for each in _at(body, place) if isinstance(each, int) and 0 <= each < tokenizer.size]
-    return Passage(tokenizer.decode(ids), "user", place)
+    size = tokenizer.size
+    return Passage(tokenizer.decode([each for each in _at(body, place) if 0 <= each < size]), "user", place)
 
 
 def _at(body: Any, place: Place) -> Any:

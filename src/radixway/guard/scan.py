@@ -12,6 +12,7 @@ from radixway.guard.counts import Counts
 from radixway.guard.known import KnownTexts
 from radixway.guard.policy import Judged, Located
 from radixway.guard.texts import Passage
+from radixway.guard.threads import in_turn, run_steps
 from radixway.pipeline import Attack, AttackJudge, PersonalData, PersonalDataFinder
 
 log = logging.getLogger(__name__)
@@ -80,11 +81,11 @@ class Scan:
         try:
             return await self._timed("pii", self._find(passages))
         except Failed as failed:
-            from radixway.guard.pii.recognisers import find_structured
+            from radixway.guard.pii.recognisers import structured_steps
 
             known = {each.text: self._personal.get(each.text) for each in passages}
             unread = [text for text, found in known.items() if found is None]
-            read = await asyncio.to_thread(lambda: [find_structured(text) for text in unread])
+            read = await run_steps(in_turn(unread, structured_steps, len))
             all_found = known | dict(zip(unread, read, strict=True))
             failed.found = [
                 Located(passage, each) for passage in passages for each in all_found[passage.text] or ()
@@ -96,9 +97,9 @@ class Scan:
         try:
             return await self._timed("jailbreak", self._judge(passages))
         except Failed as failed:
-            from radixway.guard.jailbreak import judge_by_wordings
+            from radixway.guard.jailbreak import wordings_steps
 
-            found = await asyncio.to_thread(judge_by_wordings, passages)
+            found = await run_steps(wordings_steps(passages))
             failed.judged = [Judged(*each) for each in zip(passages, found, strict=True)]
             raise
 

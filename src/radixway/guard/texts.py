@@ -10,13 +10,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from radixway.pipeline import BadRequest
+from radixway.pipeline import BadRequest, GatewayError
 
 Speaker = Literal["system", "user", "assistant", "tool", "document"]
 """Whose words they are. `tool`: results of calls; `document`: what was fetched or uploaded."""
 
 Place = tuple[str | int, ...]
 """Keys and indices from the body down to the text: `("messages", 2, "content")`."""
+
+
+class TextTooLong(GatewayError):
+    """A request says more than the guard reads, and nothing passes unread."""
+
+    status = 413
+    code = "text_too_long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,32 @@ class Texts:
     """In the order of the body."""
     unread: list[Place] = field(default_factory=list)
     """Where there is something that is not text: pictures, sounds, files, token ids."""
+    max_characters: int | None = None
+    """Of all passages together."""
+    characters: int = 0
+
+    def add(self, passage: Passage) -> None:
+        """Raises TextTooLong for a passage that makes it too much to read."""
+        self.check_room(len(passage.text), passage.place)
+        if len(self.passages) >= MOST_PASSAGES:
+            raise _too_many("texts", passage.place)
+        self.characters += len(passage.text)
+        self.passages.append(passage)
+
+    def skip(self, place: Place) -> None:
+        """What stands there is no text. Raises TextTooLong for too many of the kind."""
+        if len(self.unread) >= MOST_PASSAGES:
+            raise _too_many("pictures, files and lists of token ids", place)
+        self.unread.append(place)
+
+    def check_room(self, characters: int, place: Place) -> None:
+        """Raises TextTooLong where so many more, at `place`, are more than may be read."""
+        if self.max_characters is not None and self.characters + characters > self.max_characters:
+            raise TextTooLong(
+                f"the guard reads at most {self.max_characters} characters of a request"
+                " (guard.long_texts.max_characters), and this field goes beyond them",
+                param=in_words(place[:1]),
+            )
 
 
 TOP: Mapping[str, Speaker] = {
@@ -116,6 +149,8 @@ _CONVERSATION = frozenset({"messages", "input", "system", "instructions", "promp
 out what there is.
 """
 _TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
+MOST_PASSAGES = 50_000
+"""More are refused: each costs some hundred bytes, and a pass of its own, however short it is."""
 DEEPEST = 64
 """Keys and indices in a place. What nests deeper is read as the JSON it is, so that places stay short."""
 _DIGITS = 9
@@ -156,34 +191,33 @@ _TYPES: Mapping[str, Speaker] = {
 """Of items and parts of content, where their type says who speaks."""
 
 
-def read_texts(body: Mapping[str, Any]) -> Texts:
+def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) -> Texts:
     """Every text of a chat completion, a completion, `/generate`, Anthropic's Messages or a Response.
 
     Parts whose type nobody knows are read too. Without recursion, as clients choose how deep they nest.
-    Raises BadRequest where that is deeper than JSON is written.
+    Raises BadRequest where that is deeper than JSON is written, TextTooLong for more than `max_characters`.
     """
-    texts = Texts()
+    texts = Texts(max_characters=max_characters)
     if body.get("previous_response_id"):
-        texts.unread.append((EARLIER,))
-    waiting: list[tuple[Any, Place, Speaker]] = []
-    for name, value in reversed(list(body.items())):
-        if name in _MEDIA_FIELDS and value is not None:
-            texts.unread.append((name,))
-        elif name not in SILENT:
-            waiting.append((value, (name,), TOP.get(name, "user")))
+        texts.skip((EARLIER,))
+    waiting = [_top_fields(body, texts)]
     while waiting:
-        value, place, speaker = waiting.pop()
+        try:
+            value, place, speaker = next(waiting[-1])
+        except StopIteration:
+            waiting.pop()
+            continue
         if len(place) >= DEEPEST and isinstance(value, dict | list):
             value = _deep(value)
         if isinstance(value, str):
             _take(texts, value, place, speaker)
         elif isinstance(value, list):
             if _holds_ids(value, place):
-                texts.unread.append(place)
+                texts.skip(place)
             else:
-                waiting += [(value[at], (*place, at), speaker) for at in range(len(value) - 1, -1, -1)]
+                waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
-            waiting += reversed(list(_fields(value, place, speaker, texts)))
+            waiting.append(_fields(value, place, speaker, texts))
         elif isinstance(value, int | float) and len(place) > 1:
             _take_number(texts, value, place, speaker)
     return texts
@@ -206,9 +240,15 @@ _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,40}")
 
 def _take(texts: Texts, text: str, place: Place, speaker: Speaker) -> None:
     if text.startswith("data:") and ";base64," in text[:200] and _may_be_media(place):
-        texts.unread.append(place)
+        texts.skip(place)
     elif text.strip() and not (place[0] in ("tools", "functions") and _NAME.fullmatch(text)):
-        texts.passages.append(Passage(legible(text), speaker, place))
+        texts.check_room(len(text), place)
+        texts.add(Passage(legible(text), speaker, place))
+
+
+def _too_many(what: str, place: Place) -> TextTooLong:
+    message = f"the guard reads at most {MOST_PASSAGES} {what} of a request, and this field goes beyond them"
+    return TextTooLong(message, param=in_words(place[:1]))
 
 
 def _may_be_media(place: Place) -> bool:
@@ -222,12 +262,26 @@ def _may_be_media(place: Place) -> bool:
 
 def _take_number(texts: Texts, number: float, place: Place, speaker: Speaker) -> None:
     if abs(number) >= 10 ** (_DIGITS - 1) and number == number // 1:
-        texts.passages.append(Passage(str(number), speaker, place))
+        texts.add(Passage(str(number), speaker, place))
 
 
-def _fields(
-    value: dict[str, Any], place: Place, speaker: Speaker, texts: Texts
-) -> Iterator[tuple[Any, Place, Speaker]]:
+_Items = Iterator[tuple[Any, Place, Speaker]]
+
+
+def _top_fields(body: Mapping[str, Any], texts: Texts) -> _Items:
+    for name, value in body.items():
+        if name in _MEDIA_FIELDS and value is not None:
+            texts.skip((name,))
+        elif name not in SILENT:
+            yield value, (name,), TOP.get(name, "user")
+
+
+def _items(value: list[Any], place: Place, speaker: Speaker) -> _Items:
+    for at, each in enumerate(value):
+        yield each, (*place, at), speaker
+
+
+def _fields(value: dict[str, Any], place: Place, speaker: Speaker, texts: Texts) -> _Items:
     kind = value.get("type")
     speaker = _ROLES.get(str(value.get("role")), speaker)
     speaker = _TYPES.get(kind, speaker) if isinstance(kind, str) else speaker
@@ -235,9 +289,9 @@ def _fields(
     for name, each in value.items():
         at = (*place, name)
         if not _NAME.fullmatch(name) and name.strip():
-            texts.passages.append(Passage(name, speaker, at, is_key=True))
+            texts.add(Passage(name, speaker, at, is_key=True))
         if talks and (name in _OTHER_MEDIA or (name == "data" and kind == "base64")):
-            texts.unread.append(at)
+            texts.skip(at)
             if isinstance(each, dict) or (isinstance(each, str) and _is_written(each)):
                 yield each, at, speaker
         elif talks and (name == "arguments" or (name == "input" and kind == "tool_use")):

@@ -99,7 +99,7 @@ async def test_labels_are_folded_to_the_published_types(label, published):
 
 
 async def test_a_text_that_is_read_in_parts_keeps_its_positions(encoders, monkeypatch):
-    monkeypatch.setattr("radixway.guard.pii.finder._AT_ONCE", 60)
+    monkeypatch.setattr("radixway.guard.pii.finder.SHARED_CHARACTERS", 60)
     monkeypatch.setattr("radixway.guard.pii.finder._INLINE", 30)
     text = "Nothing happens in this sentence, nor in the next one.\n" * 2 + "I am Maria Lopez from the bank."
     found = [each for each in await ShippedFinder(encoders).find(text) if each.type == "PERSON"]

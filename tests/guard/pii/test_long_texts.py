@@ -87,7 +87,7 @@ async def test_others_go_on_between_the_windows_of_a_long_text(encoders):
 
 
 async def test_positions_are_those_in_the_text_where_it_is_read_in_parts(encoders, monkeypatch):
-    monkeypatch.setattr("radixway.guard.pii.finder._AT_ONCE", 1000)
+    monkeypatch.setattr("radixway.guard.pii.finder.SHARED_CHARACTERS", 1000)
     found = await ShippedFinder(encoders, in_part_from=FROM).find(LONG)
     assert people(found, LONG) == ["Maria Lopez"]
 

@@ -4,8 +4,8 @@ Who speaks matters: an order to the assistant is a user's right, and an attack i
 says.
 """
 
-from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, ShippedJudge, judge_by_wordings
+from radixway.guard.jailbreak.judge import NOTHING, THRESHOLD, ShippedJudge, wordings_steps
 from radixway.guard.jailbreak.kinds import KINDS, Kind
 from radixway.guard.jailbreak.opening import open_judge
 
-__all__ = ["KINDS", "NOTHING", "THRESHOLD", "Kind", "ShippedJudge", "judge_by_wordings", "open_judge"]
+__all__ = ["KINDS", "NOTHING", "THRESHOLD", "Kind", "ShippedJudge", "open_judge", "wordings_steps"]

@@ -19,13 +19,16 @@ from radixway.guard.jailbreak.confusables import TAG_FIRST, TAG_LAST
 NAMES = frozenset({"tags", "url", "entities", "escapes", "base64", "hex", "binary", "morse"})
 """Views that hold what was decoded, not the whole text spelt anew."""
 _MOST_PARTS = 64
-_LONGEST_PART = 32_768
+LONGEST_PART = 32_768
+"""Characters of an encoded part that are decoded."""
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*")
-_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:\n]{0,2}){8,}")
+# Nothing follows what is repeated, so repetitions are possessive: else every round is kept, to be given back,
+# and a megabyte of "a" takes 150.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+(?:\r?\n[A-Za-z0-9+/_-]{4,}+)*+")
+_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:\n]{0,2}+){8,}+")
 _HEX_PAIR = re.compile(r"(?:0x|\\x)?([0-9A-Fa-f]{2})[ ,:\n]{0,2}")
-_BINARY = re.compile(r"(?:[01]{8}[ ,\n]?){6,}")
-_IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}(?: +/? *|/)){8,}[.\-·–−]{0,6}")
+_BINARY = re.compile(r"(?:[01]{8}[ ,\n]?+){6,}+")
+_IN_MORSE = re.compile(r"(?:[.\-·–−]{1,6}+(?: +/? *|/)){8,}+[.\-·–−]{0,6}")
 _ESCAPE = re.compile(r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})")
 _TAGS = re.compile(f"[{chr(TAG_FIRST)}-{chr(TAG_LAST)}]{{4,}}")
 _NESTED = re.compile(r"[0-9A-Fa-f\s]+|[A-Za-z0-9+/=\s]+|[01\s]+")
@@ -158,7 +161,7 @@ def _said(text: str, pattern: re.Pattern[str], decode: Callable[[str], str | Non
     for at, found in enumerate(pattern.finditer(text)):
         if at >= _MOST_PARTS:
             break
-        said = decode(found[0][:_LONGEST_PART])
+        said = decode(found[0][:LONGEST_PART])
         if said:
             parts.append(said)
     return "\n".join(parts) or None

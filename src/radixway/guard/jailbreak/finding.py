@@ -1,15 +1,27 @@
-"""Known wordings in every view of a text."""
+"""Known wordings in every view of a text.
+
+windows of a long one   0 ──────────────── 256 K
+                                  224 K ──────────────── 480 K …    each encoded part is whole in one
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from radixway.guard.jailbreak.encodings import LONGEST_PART
 from radixway.guard.jailbreak.kinds import Kind
-from radixway.guard.jailbreak.normalise import View, views
+from radixway.guard.jailbreak.normalise import MOST_VIEWS, View, views
 from radixway.guard.jailbreak.patterns import Hit, combined, everywhere, in_data, squashed
 from radixway.guard.jailbreak.repetition import find_repetition
+from radixway.guard.threads import Steps, finish
 
+WINDOW = 262_144
+"""Characters that are looked at together."""
+OVERLAP = LONGEST_PART
+_KEPT = 4_096
+"""Characters up to which a view of one of several windows is kept: the encoder reads no longer ones."""
 _HIDDEN = 0.05
 """How much surer a wording makes one that somebody disguised."""
 _OPEN_VIEWS = frozenset({"plain", "folded", "spacing", "leetspeak"})
@@ -50,17 +62,30 @@ class Findings:
 
 def find(text: str, *, data: bool = False) -> Findings:
     """Look at all views. `data`: the text is what a tool or a document says."""
-    seen = tuple(views(text))
+    return finish(find_steps(text, data=data))
+
+
+def find_steps(text: str, *, data: bool = False) -> Steps[Findings]:
+    """The same, pausing after every window: a long text lets others pass, and needs no more memory.
+
+    Of a text of several windows, `views` are the text and the latest short ones, which the encoder reads.
+    """
+    seen: deque[View] = deque(maxlen=MOST_VIEWS)
     hits: dict[str, Hit] = {}
-    for view in seen:
-        for hit in _in_view(view, data):
-            name = hit.name if view.how == "plain" else f"{hit.name}@{view.how}"
-            hits[name] = hit
-    if repeated := find_repetition(text):
-        hits[repeated.name] = repeated
+    several = len(text) > WINDOW
+    for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
+        if begin:
+            yield
+        window = text[begin : begin + WINDOW] if several else text
+        here = views(window)
+        for name, hit in _in_window(window, here, data):
+            if name not in hits or hits[name].confidence < hit.confidence:
+                hits[name] = hit
+        seen.extend(view for view in here if not several or len(view.text) <= _KEPT)
     plain = {hit.name for name, hit in hits.items() if "@" not in name}
     return Findings(
-        {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain}, seen
+        {name: hit for name, hit in hits.items() if "@" not in name or hit.name not in plain},
+        (View("plain", text), *seen) if several else tuple(seen),
     )
 
 
@@ -69,6 +94,14 @@ def prepare() -> None:
     for patterns in (everywhere(), in_data(), squashed()):
         patterns.find("")
     views("")
+
+
+def _in_window(text: str, seen: Iterable[View], data: bool) -> Iterator[tuple[str, Hit]]:
+    for view in seen:
+        for hit in _in_view(view, data):
+            yield hit.name if view.how == "plain" else f"{hit.name}@{view.how}", hit
+    if repeated := find_repetition(text):
+        yield repeated.name, repeated
 
 
 def _in_view(view: View, data: bool) -> Iterable[Hit]:

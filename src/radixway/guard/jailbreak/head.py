@@ -23,9 +23,11 @@ from radixway.encoders.heads.domain import weighted_ngrams
 from radixway.encoders.heads.ngrams import TextFeatures, text_features
 from radixway.guard.jailbreak import segments
 from radixway.guard.jailbreak.reading import Reading
+from radixway.guard.threads import Steps, finish
 
 JAILBREAK_HEAD = Path(radixway.bundled.__file__).parent / "heads" / "jailbreak.npz"
 """The one that ships."""
+_PASSAGES_A_STEP = 32
 HAN_ALONE = 0.5
 """Share of Chinese among a text's characters from which the encoder's states say nothing."""
 
@@ -101,6 +103,11 @@ class JailbreakHead:
         head.check(encoder)
         return cls(head)
 
+    def read_steps(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Steps[Reading]:
+        """As `read`, pausing now and then."""
+        words = yield from self.words_steps(text)
+        return self.judge(words, [encoding], hits)
+
     def read(self, text: str, encoding: Encoding, hits: Mapping[str, float]) -> Reading:
         """Of the text whose encoding is `encoding`; `hits`: see `Reader.read`."""
         return self.judge(self.read_words(text), [encoding], hits)
@@ -133,11 +140,19 @@ class JailbreakHead:
 
     def read_words(self, text: str) -> Words:
         """What needs no encoder."""
+        return finish(self.words_steps(text))
+
+    def words_steps(self, text: str) -> Steps[Words]:
+        """The same, pausing now and then, so that a long text lets others pass."""
         passages = segments.passages_of(text)
-        read = [text_features(passage, self._buckets) for passage in passages]
-        logits = np.stack([self._of_words(features) for features in read])
-        han_share = sum(features.han_share for features in read) / len(read)
-        return Words(passages, logits, min(1.0, han_share / HAN_ALONE))
+        rows, han_share = [], 0.0
+        for at, passage in enumerate(passages):
+            if at and at % _PASSAGES_A_STEP == 0:
+                yield
+            features = text_features(passage, self._buckets)
+            rows.append(self._of_words(features))
+            han_share += features.han_share / len(passages)
+        return Words(passages, np.stack(rows), min(1.0, han_share / HAN_ALONE))
 
     def _of_words(self, features: TextFeatures) -> Floats:
         columns, values = weighted_ngrams(features, self._rarity)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from radixway.encoders import EncoderError, EncoderService
 from radixway.guard.jailbreak.head import JAILBREAK_HEAD, JailbreakHead
 from radixway.guard.jailbreak.kinds import KINDS
 from radixway.guard.jailbreak.reading import LONG, Reading
+from radixway.guard.threads import run_steps
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +45,10 @@ class HeadReader:
         encoding = await self._encoders.encode(text)
         if len(text) <= LONG:
             return head.read(text, encoding, hits)
-        return await asyncio.to_thread(head.read, text, encoding, hits)
+        return await run_steps(head.read_steps(text, encoding, hits))
 
     async def _read_in_part(self, head: JailbreakHead, text: str, hits: Mapping[str, float]) -> Reading:
-        words = await asyncio.to_thread(head.read_words, text)
+        words = await run_steps(head.words_steps(text))
         passages = words.most_suspicious(PASSAGES) if words.han < 1 else []
         return head.judge(words, [await self._encoders.encode(each) for each in passages], hits)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from radixway.encoders import EncoderBusy, EncoderError, EncoderService
-from radixway.guard.jailbreak.finding import Findings, find, prepare
+from radixway.guard.jailbreak.finding import Findings, find, find_steps, prepare
 from radixway.guard.jailbreak.head_reader import HeadReader
 from radixway.guard.jailbreak.kinds import KINDS
 from radixway.guard.jailbreak.normalise import View
@@ -14,6 +13,7 @@ from radixway.guard.jailbreak.reading import LONG, Reader, Reading
 from radixway.guard.jailbreak.spelling import is_mixed
 from radixway.guard.jailbreak.turns import find_build_up, last_turns
 from radixway.guard.texts import Passage, Speaker
+from radixway.guard.threads import Steps, in_turn, run_steps
 from radixway.pipeline import Attack, GuardUnavailable
 
 NOTHING = Attack(0.0, {})
@@ -92,7 +92,7 @@ class ShippedJudge:
         if len(text) <= LONG:
             found = find(text, data=data)
         else:
-            found = await asyncio.to_thread(find, text, data=data)
+            found = await run_steps(find_steps(text, data=data))
         readings = await self._read(text, found)
         return _attack(found, readings)
 
@@ -127,20 +127,22 @@ class ShippedJudge:
         return _attack(found, readings)
 
 
-def judge_by_wordings(passages: Sequence[Passage]) -> list[Attack]:
+def wordings_steps(passages: Sequence[Passage]) -> Steps[list[Attack]]:
     """What is known of passages without an encoder, in their order. Takes time linear in them."""
-    judged = [
-        _attack(find(each.text, data=each.speaker != "user"), [])
-        if each.speaker in _JUDGED and each.text.strip()
-        else NOTHING
-        for each in passages
-    ]
+    judged = yield from in_turn(passages, _wordings_of, lambda each: len(each.text))
     turns = [index for index, each in enumerate(passages) if each.speaker == "user"]
     if len(turns) > 1:
         texts = [passages[index].text for index in turns]
         together = _attack(find_build_up(last_turns(texts), texts), [])
         judged[turns[-1]] = max(judged[turns[-1]], together, key=lambda each: each.risk)
     return judged
+
+
+def _wordings_of(passage: Passage) -> Steps[Attack]:
+    if passage.speaker not in _JUDGED or not passage.text.strip():
+        return NOTHING
+    found = yield from find_steps(passage.text, data=passage.speaker != "user")
+    return _attack(found, [])
 
 
 def _attack(found: Findings, readings: Sequence[Reading]) -> Attack:

@@ -26,8 +26,8 @@ _LEET_LETTERS = str.maketrans("02345678@$!|+(9", "ozeasgtbasiitcg")
 _ONES = 3  # in a word: two readings each
 
 _GAP = r"[ \t\n._\-*|/\\~+·•,]"
-_SINGLE_LETTERS = re.compile(rf"(?<![^\W_])[^\W_](?:{_GAP}{{1,3}}[^\W_](?![^\W_])){{3,}}")
-_HAN_GAPS = re.compile(rf"[\u4e00-\u9fff](?:{_GAP}{{1,2}}[\u4e00-\u9fff]){{3,}}")
+_SINGLE_LETTERS = re.compile(rf"(?<![^\W_])[^\W_](?:{_GAP}{{1,3}}[^\W_](?![^\W_])){{3,}}+")
+_HAN_GAPS = re.compile(rf"[\u4e00-\u9fff](?:{_GAP}{{1,2}}[\u4e00-\u9fff]){{3,}}+")
 _HYPHENS = re.compile(r"\b[A-Za-z]{1,5}(?:[\-._*~·•][A-Za-z]{1,6}){1,5}\b")
 _INSIDE = re.compile(r"(?<=[A-Za-z])[\-._*~·•](?=[A-Za-z])")
 SPLIT_LETTERS = (

@@ -11,14 +11,22 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from radixway.encoders import Encoder, EncoderBusy, EncoderError, EncoderService, Encoding
+from radixway.encoders import (
+    SHARED_CHARACTERS,
+    Encoder,
+    EncoderBusy,
+    EncoderError,
+    EncoderService,
+    Encoding,
+)
 from radixway.encoders.classifiers import TokenReading, load_token_classifier
 from radixway.encoders.classifiers.on_use import ClassifierOnUse
 from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
 from radixway.guard.pii.in_part import read_in_part
 from radixway.guard.pii.labels import published_type
-from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured
+from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, structured_steps
 from radixway.guard.pii.tagging import SOFT_TYPES
+from radixway.guard.threads import run_in_thread, run_steps
 from radixway.pipeline import GuardUnavailable, PersonalData
 
 log = logging.getLogger(__name__)
@@ -28,10 +36,10 @@ THRESHOLD = 0.7
 
 _CALLED_SO = 0.9
 """Confidence of a postal code beside a word for it."""
-_AT_ONCE = 100_000
-"""Characters that are read at once: their states are 120 MB. Longer texts are read part by part."""
-_INLINE = 20_000
+_INLINE = 8_192
 """Characters of which patterns and head make so little work that the event loop may do it."""
+_FEW = 1_000
+"""Findings, likewise."""
 
 
 class SoftFinder(Protocol):
@@ -110,8 +118,10 @@ class ShippedFinder:
         if len(text) <= _INLINE:
             structured = find_structured(text)
         else:
-            structured = await asyncio.to_thread(find_structured, text)
-        return merge(structured, soft, text, self.threshold)
+            structured = await run_steps(structured_steps(text))
+        if len(structured) + len(soft) <= _FEW:
+            return merge(structured, soft, text, self.threshold)
+        return await run_in_thread(merge, structured, soft, text, self.threshold)
 
 
 class HeadFinder:
@@ -146,16 +156,19 @@ class HeadFinder:
         words = await self._for_long(text)
         found: list[PersonalData] = []
         for begin, end in _parts(text):
-            part = text if end - begin == len(text) else text[begin:end]
+            is_whole = end - begin == len(text)
+            part = text if is_whole else text[begin:end]
             if words is not None:
                 spans = await self._encoders.run(partial(read_in_part, words, head, part))
             else:
-                spans = await self._of(head, part)
+                spans = await self._of(head, part, is_whole=is_whole)
             found += (replace(each, begin=each.begin + begin, end=each.end + begin) for each in spans)
         return found
 
-    async def _of(self, head: PiiHead, text: str) -> list[PersonalData]:
-        encoding = await self._encoders.encode(text, layers=LAYERS)
+    async def _of(self, head: PiiHead, text: str, *, is_whole: bool) -> list[PersonalData]:
+        """Of a text, or of a part of one that is too long to be kept while the request lasts."""
+        read = self._encoders.encode if is_whole else self._encoders.read
+        encoding = await read(text, layers=LAYERS)
         if len(text) <= _INLINE:
             return head.find(text, encoding)
         return await self._encoders.run(partial(_search, head, text, encoding))
@@ -293,8 +306,8 @@ def _confidence(found: PersonalData) -> float:
 def _parts(text: str) -> Generator[tuple[int, int], None, None]:
     """Of a long text, parts that end before a blank where there is one."""
     begin = 0
-    while len(text) - begin > _AT_ONCE:
-        latest = begin + _AT_ONCE
+    while len(text) - begin > SHARED_CHARACTERS:
+        latest = begin + SHARED_CHARACTERS
         blank = max(text.rfind("\n", latest - 2000, latest), text.rfind(" ", latest - 200, latest))
         end = blank if blank > begin else latest
         yield begin, end

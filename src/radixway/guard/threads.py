@@ -1,0 +1,69 @@
+"""What takes long in a text, away from the event loop: a step at a time, in two threads for all requests.
+
+loop       ─ await ─┬───────────────┬─ …      others are served meanwhile
+threads             └ step ┘ └ step ┘         whoever waits for nothing any more asks for no further step
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that pauses wherever others may go on."""
+
+_THREADS = ThreadPoolExecutor(2, "radixway-guard")
+"""More would not read faster, and each makes the event loop wait longer for the interpreter's lock."""
+
+
+_STEP_SIZE, _LEAST_SIZE = 32_768, 256
+"""Characters of short texts that make a step, and as how many the shortest of them counts."""
+
+
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` returns, done in one step."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: work(*args, **kwargs))
+
+
+async def run_steps(steps: Steps[T]) -> T:
+    """What `steps` return, each done in a thread; others' steps come in between."""
+    while True:
+        done = await run_in_thread(_advance, steps)
+        if done is not None:
+            return done[0]
+
+
+def in_turn(
+    texts: Iterable[S], steps_of: Callable[[S], Steps[T]], size_of: Callable[[S], int]
+) -> Steps[list[T]]:
+    """What `steps_of` each of `texts` return, in order; several short ones are one step."""
+    results: list[T] = []
+    size = 0
+    for each in texts:
+        results.append((yield from steps_of(each)))
+        size += size_of(each) + _LEAST_SIZE
+        if size >= _STEP_SIZE:
+            size = 0
+            yield
+    return results
+
+
+def finish(steps: Steps[T]) -> T:
+    """What `steps` return, done here and now: for texts that are short."""
+    while True:
+        done = _advance(steps)
+        if done is not None:
+            return done[0]
+
+
+def _advance(steps: Steps[T]) -> tuple[T] | None:
+    try:
+        next(steps)
+    except StopIteration as done:  # no exception that a future could hold
+        return (done.value,)
+    return None
