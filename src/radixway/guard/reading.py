@@ -88,7 +88,7 @@ def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
 
 
 def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: Texts) -> None:
-    """Put what the ids at these places say among `texts`. Raises TextTooLong, for too many before it decodes any."""
+    """Put what the ids at these places say among `texts`. Raises TextTooLong before it decodes any."""
     texts.check_room(_CHARACTERS_OF_AN_ID * sum(len(_at(body, place)) for place in ids), ids[0])
     for place in ids:
         texts.add(_decoded(tokenizer, place, body))

@@ -31,10 +31,14 @@ class Passage:
     """One text of a request."""
 
     text: str
+    """Valid Unicode: U+FFFD stands in place of each lone surrogate."""
     speaker: Speaker
     place: Place
     is_key: bool = False
     """It is the name of what stands at `place`, and nothing that could be written anew."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", well_formed(self.text))
 
 
 @dataclass(slots=True)
@@ -249,6 +253,20 @@ def _take(texts: Texts, text: str, place: Place, speaker: Speaker) -> None:
 def _too_many(what: str, place: Place) -> TextTooLong:
     message = f"the guard reads at most {MOST_PASSAGES} {what} of a request, and this field goes beyond them"
     return TextTooLong(message, param=in_words(place[:1]))
+
+
+def well_formed(text: str) -> str:
+    """`text` with U+FFFD for each lone surrogate: as many characters, and all of them can be encoded."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _may_be_media(place: Place) -> bool:

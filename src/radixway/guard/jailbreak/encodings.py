@@ -103,6 +103,8 @@ def read_escapes(text: str) -> str | None:
         return chr(point) if point < 0x110000 else ""
 
     said = _ESCAPE.sub(say, text)
+    if not said.isascii():  # two escapes may be one character; half of one is none
+        said = said.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return said if said != text else None
 
 

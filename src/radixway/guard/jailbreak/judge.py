@@ -12,7 +12,7 @@ from radixway.guard.jailbreak.normalise import View
 from radixway.guard.jailbreak.reading import LONG, Reader, Reading
 from radixway.guard.jailbreak.spelling import is_mixed
 from radixway.guard.jailbreak.turns import find_build_up, last_turns
-from radixway.guard.texts import Passage, Speaker
+from radixway.guard.texts import Passage, Speaker, well_formed
 from radixway.guard.threads import Steps, in_turn, run_steps
 from radixway.pipeline import Attack, GuardUnavailable
 
@@ -61,7 +61,7 @@ class ShippedJudge:
 
     async def judge(self, text: str) -> Attack:
         """Of somebody who asks. Raises GuardUnavailable, and EncoderBusy."""
-        return await self._judge(text, data=False)
+        return await self._judge(well_formed(text), data=False)
 
     async def judge_passages(self, passages: Sequence[Passage]) -> Sequence[Attack]:
         """One for each passage, in their order; the assistant's own words and, unless told otherwise, the
