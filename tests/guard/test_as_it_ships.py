@@ -108,3 +108,19 @@ async def test_the_end_of_a_long_text_is_read_as_its_beginning_is(shipped):
             messages = [{"role": "user", "content": filler + end}, {"role": "user", "content": "Sum it up."}]
             _, _, headers = await gateway.post("/v1/chat/completions", {"model": "m", "messages": messages})
             assert headers[header] == "true"
+
+
+async def test_ordinary_prompts_reach_the_model_as_they_were_written(shipped):
+    shipped["guard"]["pii"] = {"action": "mask"}
+    prompts = [
+        "What happened in 1969?",
+        "hi 5",
+        "Who was the mayor of Paris in May 2001?",
+        "Ask Maria Lopez.",
+    ]
+    async with scripted_worker() as worker, running_gateway(worker.url, **shipped) as gateway:
+        for text in (*prompts, f"Ask Maria Lopez at {EMAIL}."):
+            body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+            await gateway.post("/v1/chat/completions", body)
+        sent = [each.json()["messages"][0]["content"] for each in worker.requests]
+        assert sent == [*prompts, "Ask Maria Lopez at *****."]

@@ -7,6 +7,7 @@ import pytest
 from radixway.config import ConfigError, load_config
 from radixway.config.guard import GuardSection
 from radixway.config.semantic import SemanticSection
+from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.policy import Located, counting, judge_pii
 from radixway.guard.settings import Rulebook
 from radixway.guard.texts import Passage
@@ -137,3 +138,41 @@ def test_mistakes_are_told_by_place(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         load_config(path)
+
+
+def test_soft_types_are_reported_and_only_what_has_a_form_is_masked():
+    rules = book(pii={"action": "mask"}).of(None, None, None).pii
+    assert judge_pii(rules, "m", frozenset(SOFT_TYPES)).action == "report"
+    both = judge_pii(rules, "m", EMAIL | {"PERSON", "AGE"})
+    assert (both.action, both.edits, both.denied) == ("mask", EMAIL, EMAIL | {"PERSON", "AGE"})
+    assert judge_pii(rules, None, frozenset({"OF_A_MODEL_OF_ONES_OWN"})).action == "mask"
+
+
+@pytest.mark.parametrize("pii", [{"types": ["AGE", "EMAIL_ADDRESS"]}, {"actions": {"AGE": "mask"}}])
+def test_a_soft_type_that_is_named_is_masked(pii):
+    rules = book(pii={"action": "mask"} | pii).of(None, None, None).pii
+    assert judge_pii(rules, "m", frozenset({"AGE"})).masked == {"AGE"}
+    assert judge_pii(rules, "m", frozenset({"PERSON"})).action == "report"
+
+
+def test_whoever_says_what_a_model_may_be_shown_names_everything_else():
+    allowing = {"pii_policy": {"allow_by_default": False, "pii_types_allowed": ["PERSON"]}}
+    rules = book(classic(model_config={"public": allowing}), pii={"action": "mask"}).of(None, None, None).pii
+    for model in ("public", None):
+        assert judge_pii(rules, model, frozenset({"PERSON", "AGE"})).masked == {"AGE"}
+    plugin = {"type": "pii", "configuration": {"pii_types_allowed": ["AGE"]}}
+    decision = {
+        "name": "d",
+        "rules": {"operator": "NOT", "conditions": [{"type": "keyword", "name": "k"}]},
+        "plugins": [plugin],
+    }
+    decision["modelRefs"] = [{"model": "m", "use_reasoning": False}]
+    section = {"decisions": [decision], "default_model": "m"}
+    rules = book(section, pii={"action": "mask"}).of(None, None, "d").pii
+    assert judge_pii(rules, "m", frozenset({"PERSON", "AGE"})).masked == {"PERSON"}
+
+
+@pytest.mark.parametrize("action", ["block", "redact", "report"])
+def test_the_other_actions_are_for_soft_types_as_for_all(action):
+    rules = book(pii={"action": action}).of(None, None, None).pii
+    assert judge_pii(rules, "m", frozenset({"AGE"})).action == action

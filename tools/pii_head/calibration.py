@@ -8,7 +8,8 @@ from pii_head.fit import Array
 from pii_head.rows import Row
 from radixway.encoders.encoding import Floats
 from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, count, merged
-from radixway.guard.pii.tagging import SOFT_TYPES, spans_of
+from radixway.guard.pii.labels import SOFT_TYPES
+from radixway.guard.pii.tagging import spans_of
 
 THRESHOLD = 0.7
 STEPS = tuple(np.arange(0.0, 1.01, 0.25).tolist())

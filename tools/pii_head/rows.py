@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from radixway.guard.pii.tagging import SOFT_TYPES
+from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.pii.words import BIT, gazetteer
 
 HELD_OUT_SHARE, CALIBRATION_SHARE = 0.2, 0.06

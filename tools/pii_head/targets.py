@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pii_head.rows import Row
-from radixway.guard.pii.tagging import SOFT_TYPES, TAGS
+from radixway.guard.pii.labels import SOFT_TYPES
+from radixway.guard.pii.tagging import TAGS
 from radixway.guard.pii.words import Words
 
 ANYTHING = (1 << len(TAGS)) - 1

@@ -58,8 +58,11 @@ class Clearing:
         denied = sorted(verdict.denied)
         request.journal.add("guard_clearing", model=model, action=action, denied=denied)
         review.notes.append(f"{action} pii")
-        told = tuple(each.told() for each in review.found if each.found.type in verdict.denied)
-        review.record(request, "pii", action, told, model)
+        done = verdict.edits if action in ("mask", "redact") else verdict.denied
+        for types, what in ((done, action), (verdict.denied - done, "report")):
+            if types:
+                told = tuple(each.told() for each in review.found if each.found.type in types)
+                review.record(request, "pii", what, told, model)
 
 
 class Cleared:

@@ -70,10 +70,11 @@ def types_of(found: Iterable[Located]) -> frozenset[str]:
 
 def judge_pii(rules: PiiRules, model: str | None, types: frozenset[str]) -> PiiVerdict:
     """What becomes of a request with these types if `model` is to answer it; None: not known yet which."""
-    denied = rules.allowance(model).denies(types)
+    allowance = rules.allowance(model)
+    denied = allowance.denies(types)
     if not denied:
         return ALLOWED
-    wanted = {name: rules.actions.get(name, rules.action) for name in denied}
+    wanted = {name: rules.action_on(name, allowance) for name in denied}
     action = next(each for each in _STRICTEST if each in wanted.values())
     if action not in _EDITS:
         return PiiVerdict(action, denied)

@@ -17,6 +17,7 @@ from radixway.config.guard import (
     is_asked_for,
     may_be_asked_for,
 )
+from radixway.guard.pii.labels import SOFT_TYPES
 
 if TYPE_CHECKING:
     from radixway.config.guard import MaskStyle, OnError, PiiAction
@@ -31,6 +32,8 @@ class Allowance:
 
     everything: bool = False
     types: frozenset[str] = frozenset()
+    is_given: bool = False
+    """Somebody said what may be shown; all else is denied by name."""
 
     def denies(self, types: frozenset[str]) -> frozenset[str]:
         """Which of these it may not be shown."""
@@ -62,7 +65,20 @@ class PiiRules:
             return self.allowances.get(model, self.otherwise)
         named = (self.otherwise, *self.allowances.values())
         narrow = [each.types for each in named if not each.everything]
-        return Allowance(types=frozenset.intersection(*narrow)) if narrow else Allowance(everything=True)
+        if not narrow:
+            return Allowance(everything=True)
+        given = any(each.is_given for each in named if not each.everything)
+        return Allowance(types=frozenset.intersection(*narrow), is_given=given)
+
+    def action_on(self, name: str, allowance: Allowance) -> PiiAction:
+        """What becomes of a type that `allowance` denies. A soft one is masked only where somebody named it:
+        under `actions` or `types`, or by saying what the model may be shown.
+        """
+        action = self.actions.get(name)
+        if action is not None:
+            return action
+        is_named = name in self.types or allowance.is_given
+        return "report" if self.action == "mask" and name in SOFT_TYPES and not is_named else self.action
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +205,8 @@ class Rulebook:
                 rules = replace(rules, jailbreak=replace(judged, blocks=blocks or judged.blocks))
             elif plugin.type == "pii":
                 found = _switched(rules.pii, said.get("enabled", True), said.get("threshold"))
-                allowed = Allowance(types=frozenset(said.get("pii_types_allowed", ())))
+                types = frozenset(said.get("pii_types_allowed", ()))
+                allowed = Allowance(types=types, is_given=True)
                 found = replace(found, allowances=_trusted(found.route_to), otherwise=allowed)
                 rules = replace(rules, pii=replace(found, action="block") if acts else found)
         return rules
@@ -201,7 +218,8 @@ def _allowances(semantic: SemanticSection) -> dict[str, Allowance]:
     for name, params in semantic.models.items():
         policy = params.pii_policy
         if policy is not None:
-            allowance = Allowance(policy.allow_by_default, frozenset(policy.pii_types_allowed))
+            types = frozenset(policy.pii_types_allowed)
+            allowance = Allowance(policy.allow_by_default, types, is_given=True)
             allowances |= dict.fromkeys((name, *(lora.name for lora in params.loras)), allowance)
     return allowances
 

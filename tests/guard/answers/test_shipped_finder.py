@@ -34,3 +34,10 @@ async def test_an_answer_that_names_nobody_is_not_touched(finder):
     chunks = chat_stream([word + " " for word in text.split()])
     got, _ = await guarded_stream(guard_of({"pii": {"action": "mask"}}, finder=finder), request_of(), chunks)
     assert b"".join(got) == b"".join(chunks)
+
+
+async def test_a_name_is_not_masked_where_nobody_named_its_type(finder):
+    text = "It was signed by Margaret Thornton in March. Write to margaret@example.org today."
+    section = {"pii": {"action": "mask"}}
+    got, _ = await guarded_stream(guard_of(section, finder=finder), request_of(), chat_stream([text]))
+    assert said_in(got)[0]["content"] == text.replace("margaret@example.org", "*****")

@@ -2,8 +2,9 @@ import numpy as np
 
 from radixway.guard.pii.chinese import BIT as CHINESE
 from radixway.guard.pii.chinese import Script, script_of, split_units
+from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.pii.network import Convolutions
-from radixway.guard.pii.tagging import SOFT_TYPES, TAGS, spans_of
+from radixway.guard.pii.tagging import TAGS, spans_of
 from radixway.guard.pii.words import BIT, Words, as_matrix, split_words, word_bits
 
 

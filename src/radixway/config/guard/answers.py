@@ -18,7 +18,8 @@ class AnswerPiiSection(Section):
     """Personal data that an answer tells."""
 
     action: Annotated[Literal["off", "report", "mask", "block"], MAY_BE_OFF] = "off"
-    """What becomes of personal data in answers."""
+    """What becomes of personal data in answers. `mask`: soft types (people, places, dates, ages …) only where
+    `types` names them."""
     types: tuple[PiiType, ...] = ()
     """Only these are looked for; empty: all."""
     threshold: Share = 0.7

@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 from radixway.config.base import Section
 
 PiiAction = Literal["report", "mask", "redact", "route", "block"]
-"""`report`: note it and pass on. `mask`: the model sees stars. `redact`: the model sees placeholders, and the
+"""`report`: note it and pass on. `mask`: the model sees stars, but of soft types (people,
+places, dates, ages …) only in place of those that are named. `redact`: the model sees placeholders, and the
 answer has the texts again. `route`: a model that may see it answers. `block`: nobody answers."""
 
 MaskStyle = Literal["stars", "same_length", "type"]
@@ -35,7 +36,8 @@ class PiiSection(Section):
     """Of what the answering model may not be shown: what its `pii_policy` does not allow, or anything where
     no model has a policy. By default `block` where models have one, as published."""
     actions: dict[PiiType, PiiAction] = Field(default_factory=dict)
-    """By type (`EMAIL_ADDRESS`), in place of `action`."""
+    """By type (`EMAIL_ADDRESS`), in place of `action`. Types here and under `types` are named: `mask` masks
+    them even where they are soft."""
     mask: MaskStyle = "stars"
     """What stands in place of what is masked."""
     types: tuple[PiiType, ...] = ()

@@ -30,8 +30,8 @@ class LongTextsSection(Section):
     from_characters: int = Field(default=16_000, ge=2_000)
     """Shorter texts are read whole. Some four characters are a token."""
     max_characters: int = Field(default=5_000_000, ge=100_000)
-    """Of a request's texts together; one that says more is refused (413), as nothing passes unread. A token id
-    counts as four until it is decoded. The default is more than a million tokens of English."""
+    """Of a request's texts together; one that says more is refused (413), as nothing passes unread. A token
+    id counts as four until it is decoded. The default is more than a million tokens of English."""
 
     @property
     def fast_from(self) -> int | None:

@@ -9,6 +9,7 @@ from radixway.config.guard.answers import AnswerPiiSection
 from radixway.guard.answers.judging import Edit, View
 from radixway.guard.answers.windows import CONTEXT, closed_until, last_space, overlap_of, sentence_end
 from radixway.guard.incident import Finding
+from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.placeholders import mask_of
 from radixway.pipeline import PersonalData, PersonalDataFinder
 
@@ -117,7 +118,7 @@ class PersonalDataJudge:
             if self.action == "block":
                 self.stop = first
                 return
-            if self.action == "mask":
+            if self.action == "mask" and (found.type in self._section.types or found.type not in SOFT_TYPES):
                 edits.append(Edit(first, after, self._mask(view, found, first, text)))
 
     def _mask(self, view: View, found: PersonalData, begin: int, text: str) -> str:

@@ -23,9 +23,8 @@ from radixway.encoders.classifiers import TokenReading, load_token_classifier
 from radixway.encoders.classifiers.on_use import ClassifierOnUse
 from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead
 from radixway.guard.pii.in_part import read_in_part
-from radixway.guard.pii.labels import published_type
+from radixway.guard.pii.labels import SOFT_TYPES, published_type
 from radixway.guard.pii.recognisers import STRUCTURED_TYPES, find_structured, structured_steps
-from radixway.guard.pii.tagging import SOFT_TYPES
 from radixway.guard.threads import run_in_thread, run_steps
 from radixway.pipeline import GuardUnavailable, PersonalData
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SOFT_TYPES = ("PERSON", "ORGANIZATION", "GPE", "NRP", "AGE", "STREET_ADDRESS", "DATE_TIME", "ZIP_CODE")
+"""What no pattern tells: types of which a head is asked. Half of all questions have one that is nobody's."""
+
 _FOLDED = {
     "PERSON": "PERSON PER NAME FIRSTNAME LASTNAME MIDDLENAME FULLNAME GIVENNAME SURNAME FIRST_NAME LAST_NAME",
     "ORGANIZATION": "ORGANIZATION ORGANISATION ORG COMPANY COMPANYNAME COMPANY_NAME",

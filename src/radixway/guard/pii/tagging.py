@@ -8,9 +8,8 @@ from math import log
 import numpy as np
 
 from radixway.encoders.encoding import Floats
+from radixway.guard.pii.labels import SOFT_TYPES
 
-SOFT_TYPES = ("PERSON", "ORGANIZATION", "GPE", "NRP", "AGE", "STREET_ADDRESS", "DATE_TIME", "ZIP_CODE")
-"""What no pattern tells: types of which a head is asked."""
 TAGS = ("O", *(f"{side}-{name}" for name in SOFT_TYPES for side in "BI"))
 """What a head says of a word, in the order of its columns: O, then B and I of each type."""
 
