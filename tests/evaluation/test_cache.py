@@ -36,8 +36,9 @@ def test_what_the_verifier_refused_is_counted_by_reason():
 
 
 def test_texts_compared_by_characters_have_a_threshold_of_their_own():
-    assert judged(0.55, True, one="这是什么？").is_served(0.85)
-    assert not judged(0.55, True).is_served(0.85)
+    assert judged(0.95, True, one="这是什么？").is_served(0.85)
+    assert not judged(0.93, True, one="这是什么？").is_served(0.85)
+    assert judged(0.86, True).is_served(0.85)
 
 
 def test_shares_of_nothing_are_none_and_not_a_number():

@@ -91,9 +91,9 @@ class SemanticCacheSection(Section):
     """Where they are kept."""
     similarity_threshold: Similarity = 0.85
     """Least cosine of two questions; the verifier still has to agree."""
-    ngram_threshold: Similarity = 0.5
-    """The same for Chinese, Japanese and Korean, which the shipped encoder does not understand: their
-    questions are compared by characters."""
+    ngram_threshold: Similarity = 0.94
+    """The same for what is not plainly English, which is all that the shipped encoder and the verifier were
+    made for. Questions in other than Latin letters are compared by characters."""
     category_thresholds: dict[str, Similarity] = Field(default_factory=dict)
     """The same for single categories, where the model is left to the semantic layer; 1 keeps a category to
     literal repeats."""

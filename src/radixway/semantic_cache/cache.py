@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter, time
@@ -16,6 +16,7 @@ from radixway.semantic_cache.ngrams import is_by_characters, ngram_vector
 from radixway.semantic_cache.scope import Question, digest, normalise
 from radixway.semantic_cache.store import Store
 from radixway.semantic_cache.verifier import Verify, verify_blind
+from radixway.semantic_cache.verifier.language import is_foreign
 
 Embed = Callable[[str], Awaitable[Vector]]
 """A text's vector, unit length. Raises CannotEmbed."""
@@ -144,10 +145,9 @@ class AnswerCache:
         vector = await self._vector(question.text)
         if vector is None:
             return Found("encoder")
-        least = least_similarity(self.config, question.text, least)
         refused = None
-        if least < 1:
-            near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
+        near = await self._nearest(question, vector, now) if least < 1 else ()
+        if near and (least := least_similarity(self.config, question.text, least)) < 1:
             for match in near:
                 if match.similarity < least:
                     break
@@ -160,6 +160,9 @@ class AnswerCache:
         if refused is not None:
             self.counts.refused(refused)
         return Found("miss", None, vector, refused)
+
+    async def _nearest(self, question: Question, vector: Vector, now: float) -> Sequence[Match]:
+        return await self.store.nearest(question.scope, vector, self.config.candidates, now)
 
     def _tells_apart(self, question: Question, match: Match) -> str | None:
         pair = (question.exact, match.entry.exact)
@@ -186,10 +189,14 @@ class AnswerCache:
 
 
 def least_similarity(config: SemanticCacheSection, text: str, least: float) -> float:
-    """What `least` means for a text: cosines of characters are another measure than the encoder's."""
-    if least < 1 and is_by_characters(text):
-        return max(least + config.ngram_threshold - config.similarity_threshold, 0.0)
-    return least
+    """What `least` means for a text: another language takes `ngram_threshold` where English takes
+    `similarity_threshold`; a `least` that is a category's own is as much nearer to 1, or further away.
+    """
+    if least >= 1 or not is_foreign(text):
+        return least
+    usual = config.similarity_threshold
+    share = (1 - least) / (1 - usual) if usual < 1 else 1.0
+    return max(1 - share * (1 - config.ngram_threshold), 0.0)
 
 
 def exact_of(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Texts without spaces between words, compared by their characters.
+"""Texts in other than Latin letters, compared by their characters.
 
 The shipped encoder knows English. On Chinese paraphrases (LCQMC) its cosine tells as much as a coin nearly
-does (AUC 0.656); how many pairs of neighbouring characters two texts share tells more (0.785).
+does (AUC 0.656); how many pairs of neighbouring characters two texts share tells more (0.785). That is still
+little: at a cosine of 0.5, 27.7 % of LCQMC's different questions were given the same answer; at 0.94, 1.7 %.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from radixway.semantic_cache.entry import Vector
-from radixway.semantic_cache.verifier.chinese import content_of, is_chinese
+from radixway.semantic_cache.verifier.chinese import content_of
+from radixway.semantic_cache.verifier.language import is_latin
 
 SIZE = 384
 """Buckets; as many as the encoder's vectors have, so that stores need one column."""
@@ -21,7 +23,7 @@ SIZE = 384
 
 def is_by_characters(text: str) -> bool:
     """Whether a question is compared by its characters rather than by the encoder's vectors."""
-    return is_chinese(text)
+    return not is_latin(text)
 
 
 def ngram_vector(text: str) -> Vector:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.text import Text
+from radixway.semantic_cache.verifier.text import Text, read
 
 _FUNCTION_WORDS = {
     "es": frozenset("el la los las de que es en un una por para como qué cómo cuál dónde del con".split()),
@@ -15,6 +16,23 @@ _FUNCTION_WORDS = {
     "pt": frozenset("o os as de que é um uma por para como qual onde com do da não".split()),
     "en": frozenset("the is of a to in what how do i and for are can it my does you on with".split()),
 }
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+_NOT_LATIN = re.compile("[^\\W\\d_A-Za-zªº²³¹¼-¾À-ɏḀ-ỿ]")
+
+
+def is_latin(text: str) -> bool:
+    """Whether more than two thirds of the letters are Latin, or there are none."""
+    if text.isascii():
+        return True
+    letters = len(_LETTER.findall(text))
+    return not letters or 3 * len(_NOT_LATIN.findall(text)) < letters
+
+
+def is_foreign(text: str) -> bool:
+    """Whether it is plainly not English: by its letters, or by the function words of another language."""
+    return not is_latin(text) or _european(read(text).words) not in (None, "en")
 
 
 def differ(one: Text, other: Text) -> bool:

@@ -18,6 +18,7 @@ from radixway.semantic_cache.verifier import (
     opposites,
 )
 from radixway.semantic_cache.verifier.head import PairHead
+from radixway.semantic_cache.verifier.language import is_latin
 from radixway.semantic_cache.verifier.text import Text, read
 
 
@@ -73,7 +74,7 @@ def _verify(one: str, other: str, cosine: float, known: float | None) -> Verdict
     for name, differ in RULES:
         if differ(a, b):
             return Verdict(False, name, 0.0)
-    likelihood, reason = bundled_head().judge(a, b, known)
+    likelihood, reason = bundled_head().judge(a, b, known if is_latin(one) and is_latin(other) else None)
     return Verdict(reason == "same", reason, likelihood)
 
 
