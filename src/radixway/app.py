@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi import Request as HttpRequest
+from starlette.middleware.cors import CORSMiddleware
 
 from radixway import __version__
 from radixway.chat.metrics import AnswerMetrics
@@ -47,6 +48,7 @@ from radixway.scale import (
     build_discovery,
     build_forwarding,
     build_load_sync,
+    is_sealed,
     warn_of_unshared,
 )
 from radixway.scale.planner import PlannerRoom, plan_routes
@@ -78,6 +80,7 @@ from radixway.surfaces.chats import Chats, Screening, closed_routes, is_for_chat
 from radixway.surfaces.classification import LazyRoom, classification_routes
 from radixway.surfaces.console import open_console
 from radixway.surfaces.errors import add_error_handlers
+from radixway.surfaces.exchange import CARRIER
 from radixway.surfaces.rim import Rim
 from radixway.surfaces.telling import ToldRoad
 from radixway.telemetry import JournalBook, Metrics
@@ -86,11 +89,15 @@ from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
-from radixway.web import Receive, Scope, Send, Via, join, limited
+from radixway.web import HttpError, Receive, Scope, Send, Via, join, limited, send_error
 
 if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
     from radixway.surfaces.extproc import EnvoyDoor
+
+
+_EXPOSED_HEADERS = ("retry-after", "x-radixway-worker", "x-request-id")
+"""Of answers, for scripts of pages at `gateway.cors_origins`."""
 
 
 class Gateway:
@@ -124,7 +131,7 @@ class Gateway:
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
         self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
         """While the guard is on: what it did."""
-        self._gate = Gate(config.gateway, self.tenants)
+        self._gate = Gate(config.gateway, self.tenants, config.console.hosts)
         self._via = Via()
         self._in_hand = InHand()
         self._hot: HotPaths | None = None
@@ -163,6 +170,14 @@ class Gateway:
         self._app = wrap(
             self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
+        if config.gateway.cors_origins:
+            self._app = CORSMiddleware(
+                self._app,  # type: ignore[arg-type]
+                allow_origins=config.gateway.cors_origins,
+                allow_methods=["*"],
+                allow_headers=["*"],
+                expose_headers=_EXPOSED_HEADERS,
+            )
         records = self.recorder is not None
         self._rim = Rim(self._beside, None if self.audit is None else self.audit.log)
         self._forwarding = build_forwarding(config, self._app, self.metrics, records=records)
@@ -170,6 +185,13 @@ class Gateway:
         self._unshared = warn_of_unshared(config, records=records)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Envoy has its own say in who asks it; what another gateway passes on was looked at there.
+        if CARRIER not in scope and not (self._forwarding is not None and is_sealed(scope)):
+            try:
+                self._gate.check_origin(scope)
+            except HttpError as error:
+                await send_error(scope, send, error)
+                return
         await (self._forwarding or self._app)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,10 +8,11 @@ from radixway.pipeline import Unauthorized
 from radixway.surfaces import AdminAccess
 
 KEY = [(b"authorization", b"Bearer hush")]
+CALL = {"type": "http", "method": "POST", "path": "/add_worker"}
 
 
 def passes(host: str, headers=(), **section) -> bool:
-    scope = {"type": "http", "client": (host, 1234), "headers": list(headers)}
+    scope = {**CALL, "client": (host, 1234), "headers": list(headers)}
     try:
         AdminAccess(GatewaySection(**section))(Request(scope))
     except Unauthorized:
@@ -42,7 +43,7 @@ def test_a_page_whose_name_was_led_to_this_machine_is_no_administrator(name):
 
 
 def test_who_is_refused_for_a_name_is_told_so():
-    scope = {"type": "http", "client": ("127.0.0.1", 1), "headers": [(b"host", b"rebound.example:30000")]}
+    scope = {**CALL, "client": ("127.0.0.1", 1), "headers": [(b"host", b"rebound.example:30000")]}
     with pytest.raises(Unauthorized, match="'rebound.example', under which this call came: ask at localhost"):
         AdminAccess(GatewaySection())(Request(scope))
 
@@ -64,6 +65,6 @@ def test_with_a_key_whoever_is_outside_of_the_networks_needs_it():
 
 
 def test_a_refusal_says_what_would_help():
-    scope = {"type": "http", "client": ("10.1.2.3", 1), "headers": []}
+    scope = {**CALL, "client": ("10.1.2.3", 1), "headers": []}
     with pytest.raises(Unauthorized, match="gateway.admin_key or gateway.admin_networks"):
         AdminAccess(GatewaySection())(Request(scope))

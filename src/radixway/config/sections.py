@@ -61,6 +61,7 @@ def _check_host(host: str) -> str:
 WorkerUrl = Annotated[str, AfterValidator(check_worker_url)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Bearer = Annotated[SecretStr, AfterValidator(_check_bearer)]
+CorsOrigin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]
 Fallbacks = Annotated[dict[str, str], AfterValidator(check_fallbacks)]
 Role = Literal["any", "prefill", "decode"]
 PoolName = Annotated[str, Field(min_length=1)]
@@ -77,6 +78,12 @@ class GatewaySection(Section):
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
     admin_networks: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
+    hosts: tuple[Host, ...] = ()
+    """Names (`models.example.com`, with the port if it is not the scheme's own) under which browsers reach
+    the gateway, where it needs no keys, or a proxy before it changes the `Host` header."""
+    cors_origins: tuple[CorsOrigin, ...] = ()
+    """Web pages of other sites that may ask the gateway (`https://app.example.com`), or `*` for all: answered
+    as browsers want it (CORS). Administrative calls need a key there."""
     trusted_hops: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) of proxies whose word on model, worker and priority counts (docs/http.md)."""
     trusted_keys: tuple[Bearer, ...] = ()

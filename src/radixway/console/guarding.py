@@ -3,9 +3,8 @@
 - Without a session nothing but the sign-in page and its style is answered, WebSockets included.
 - Where the gateway has no key, the pages are for those whom it lets do an administrator's calls as they
   are, and under the names `localhost`, an address, or one of `console.hosts`: a page of somebody else's
-  that has its own name led to this machine (DNS rebinding) is refused.
-- What changes something, WebSockets included, comes from our own pages: `Origin` names the host that was
-  asked.
+  that has its own name led to this machine (DNS rebinding) is refused, and what came through a proxy.
+- What changes something, WebSockets included, comes from our own pages.
 - No page of others' shows ours in a frame, and ours load nothing from elsewhere.
 """
 
@@ -14,9 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from ipaddress import ip_address
 from time import monotonic
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -26,7 +23,8 @@ from radixway.console.calls import CallFailed, Calls, Line
 from radixway.console.page import BASE
 from radixway.console.preferences import PREFERENCES, preferences_of
 from radixway.console.signing import SignedIn, SignIns
-from radixway.web.host_names import is_local, name_in
+from radixway.web import OriginCheck
+from radixway.web.request_origin import is_loopback, may_change, proxy_header
 
 SIGN_IN = f"{BASE}/sign-in"
 _OPEN = (f"{BASE}/assets/", f"{BASE}/favicon.ico")
@@ -65,7 +63,7 @@ class Guard:
         self._app = app
         self._line = line
         self._sign_ins = sign_ins
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = OriginCheck(hosts=hosts)
         self._alone = alone
         self._open_until = 0.0
 
@@ -75,8 +73,7 @@ class Guard:
             return
         request = HTTPConnection(scope)
         send = _with_headers(send)
-        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS")
-        if changes and not self._is_ours(request):
+        if may_change(scope) and self._origins.is_cross_site(scope):
             await _refuse(scope, receive, send, PlainTextResponse("asked for by another site", 403))
             return
         scope.setdefault("state", {})["visitor"] = self._visitor(request)
@@ -99,14 +96,6 @@ class Guard:
             receive = _until_over(session, receive, self._sign_ins)
         await self._app(scope, receive, send)
 
-    def _is_ours(self, request: HTTPConnection) -> bool:
-        """Clients that are no browsers name no origin, and have no cookies of people's."""
-        origin = request.headers.get("origin")
-        if origin is None:
-            return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-        named = urlsplit(origin).netloc.lower()
-        return bool(named) and (named == request.headers.get("host", "").lower() or named in self._hosts)
-
     def _visitor(self, request: HTTPConnection) -> str:
         if self._alone:
             return request.client.host if request.client is not None else ""
@@ -115,14 +104,11 @@ class Guard:
     def _is_admitted(self, request: HTTPConnection) -> bool:
         if not self._alone:
             return request.headers.get("x-radixway-admitted") == "1"
-        try:
-            return ip_address(self._visitor(request)).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(request.scope) and proxy_header(request.scope) is None
 
     async def _without_key(self, request: HTTPConnection) -> SignedIn | None:
         """A session of nobody's, where none is asked for a key."""
-        if not self._is_admitted(request) or not _is_local_name(request, self._hosts):
+        if not self._is_admitted(request) or self._origins.has_foreign_host(request.scope):
             return None
         now = monotonic()
         if now > self._open_until:
@@ -156,11 +142,6 @@ def session_cookie(request: HTTPConnection) -> str:
     """Its name: cookies are shared by all ports of a host, so each has its own."""
     _, _, port = request.headers.get("host", "").rpartition(":")
     return f"radixway_session_{port}" if port.isdigit() else "radixway_session"
-
-
-def _is_local_name(request: HTTPConnection, hosts: Collection[str]) -> bool:
-    host = request.headers.get("host", "").lower()
-    return host in hosts or name_in(host) in hosts or is_local(host)
 
 
 def _with_headers(send: Send) -> Send:

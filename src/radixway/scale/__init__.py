@@ -3,7 +3,7 @@
 from radixway.scale.discovery import Discovery, Registrations, Source, build_discovery
 from radixway.scale.load_sync import LoadSync, build_load_sync
 from radixway.scale.load_sync import Transport as LoadTransport
-from radixway.scale.owners import Forwarding, build_forwarding
+from radixway.scale.owners import Forwarding, build_forwarding, is_sealed
 from radixway.scale.unshared import warn_of_unshared
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "build_discovery",
     "build_forwarding",
     "build_load_sync",
+    "is_sealed",
     "warn_of_unshared",
 ]

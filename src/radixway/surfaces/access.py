@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection
-from ipaddress import ip_address
 
 from fastapi import Request
+from starlette.requests import HTTPConnection
 
 from radixway.config import GatewaySection
 from radixway.pipeline import Forbidden, Unauthorized
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.networks import is_within
-from radixway.web.host_names import may_be_foreign, name_in
+from radixway.web import OriginCheck, Scope
+from radixway.web.request_origin import is_loopback, proxy_header, quoted_host
 
 BY = "radixway.admin"
 """Where a scope says who makes an administrator's call; `NOBODY` where it was refused."""
 NOBODY = "nobody"
-_LONGEST_NAME = 253
 
 
 class AdminAccess:
     """A FastAPI dependency: lets a call pass that carries the key, or comes from a network that needs none.
 
     The key is the gateway's admin key, or one of a tenant with one of `scopes`. Where neither the gateway nor
-    any tenant has keys, calls from this machine pass too, but not under a name that another site may have: a
-    page of that site's could have it led here (DNS rebinding).
+    any tenant has keys, calls from this machine pass too, but none that came through a proxy, and none under
+    a name that another site may have. What passes without a key never comes from another site's page.
     """
 
     def __init__(
@@ -33,11 +33,14 @@ class AdminAccess:
         config: GatewaySection,
         callers: Callers | None = None,
         scopes: Collection[str] = ("admin",),
+        origins: OriginCheck | None = None,
     ) -> None:
+        """`origins`: the gateway's own names; by default those configured."""
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
         self._networks = config.admin_networks
         self._callers = callers if callers is not None and callers.needs_keys else None
         self._scopes = frozenset(scopes)
+        self._origins = origins or OriginCheck(hosts=config.hosts)
 
     @property
     def needs_key(self) -> bool:
@@ -54,28 +57,45 @@ class AdminAccess:
             if self._callers.key_of(request.scope) is not None:
                 raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
         elif self._key is None:
-            if self._is_from_here(request):
-                name = name_in(request.headers["host"])[:_LONGEST_NAME]
-                raise Unauthorized(
-                    f"another site may have the name {name!r}, under which this call came: ask at localhost "
-                    "or an address, or set gateway.admin_key or gateway.admin_networks"
-                )
-            raise Unauthorized(
-                "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
-            )
+            raise Unauthorized(self._why_not_local(request.scope))
         raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")
 
-    def passes(self, request: Request) -> bool:
+    def passes(self, request: HTTPConnection) -> bool:
         """Whether it does."""
-        host = request.client.host if request.client is not None else None
-        if host is not None and is_within(host, self._networks):
-            return True
-        if not self.needs_key:
-            return self._is_from_here(request) and not may_be_foreign(request.headers.get("host", ""))
-        return self.has_key(request)
+        return (self.needs_key and self.has_key(request)) or self._passes_keyless(request.scope)
 
-    def _is_from_here(self, request: Request) -> bool:
-        return request.client is not None and ip_address(request.client.host).is_loopback
+    def _passes_keyless(self, scope: Scope) -> bool:
+        """Whether its address is enough, because no page of another site is behind it."""
+        origins, client = self._origins, scope.get("client")
+        if not client:
+            return False
+        if is_within(client[0], self._networks):  # these may be whole offices, browsers and all
+            is_browser = any(name == b"origin" for name, _ in scope["headers"])
+            return not origins.is_cross_site(scope) and not (is_browser and origins.has_foreign_host(scope))
+        return (
+            not self.needs_key
+            and is_loopback(scope)
+            and proxy_header(scope) is None
+            and not origins.has_foreign_host(scope)
+            and not origins.is_cross_site(scope)
+        )
+
+    def _why_not_local(self, scope: Scope) -> str:
+        """What keeps a call from passing where there are no keys, and the way out."""
+        if not is_loopback(scope):
+            return "set gateway.admin_key or gateway.admin_networks to allow this call from another machine"
+        if (header := proxy_header(scope)) is not None:
+            return (
+                f"this call came through a proxy ({header}), so that its address says nothing: set "
+                "gateway.admin_key, or gateway.admin_networks if all who reach the proxy may make it"
+            )
+        if self._origins.has_foreign_host(scope):
+            return (
+                f"another site may have the name {quoted_host(scope)!r}, under which this call came: ask at "
+                "localhost or an address, name it in gateway.hosts, or set gateway.admin_key or "
+                "gateway.admin_networks"
+            )
+        return "a page of another site asked for this: set gateway.admin_key, and send it"
 
     def _who(self, request: Request) -> str:
         """Who calls, as the audit log knows them: users are not named there."""
@@ -84,7 +104,7 @@ class AdminAccess:
             return f"tenant:{key.tenant}"
         return "admin_key" if self.has_key(request) else "network"
 
-    def has_key(self, request: Request) -> bool:
+    def has_key(self, request: HTTPConnection) -> bool:
         """Whether it brings a key with which it passes from anywhere."""
         if self._callers is not None:
             key = self._callers.key_of(request.scope)

@@ -3,35 +3,70 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from fastapi import Request
+from starlette.requests import HTTPConnection
 
 from radixway.config import GatewaySection
 from radixway.pipeline import GatewayError, Tenancy
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.hop import TrustedHops
+from radixway.surfaces.networks import is_within
 from radixway.tenants import TenantsRoom
+from radixway.web import OriginCheck, Scope
+from radixway.web.request_origin import ForeignHost
 
 log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
 """For probes and scrapers, which have no keys."""
+_ANY_HOST = frozenset({"/health", "/ready"})
+"""Harmless to read for whoever has led a name here, and asked for by probes under all kinds of names."""
+_CONSOLE = "/console"
+"""Its own process checks the names of those who look at pages."""
 _FOR_WORKERS = frozenset({"/workers", "/add_worker", "/remove_worker", "/drain_worker", "/list_workers"})
 
 
 class Gate:
     """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
 
-    def __init__(self, config: GatewaySection, room: TenantsRoom | None) -> None:
+    def __init__(self, config: GatewaySection, room: TenantsRoom | None, hosts: Collection[str] = ()) -> None:
+        """`hosts`: names of the gateway's, beside those that `config` has."""
         ring = None if room is None else room.ring
         self.callers = Callers(TrustedHops(config), ring, {} if room is None else room.tenancies)
-        self.access = AdminAccess(config, self.callers)
-        self.workers_access = AdminAccess(config, self.callers, scopes=("admin", "worker"))
+        self.origins = OriginCheck(
+            hosts=(*config.hosts, *hosts),
+            origins=config.cors_origins,
+            site_help="send a key with it, or name the site in gateway.cors_origins",
+            host_help="name it in gateway.hosts, or give tenants keys",
+        )
+        self.access = AdminAccess(config, self.callers, origins=self.origins)
+        self.workers_access = AdminAccess(
+            config, self.callers, scopes=("admin", "worker"), origins=self.origins
+        )
         """Also for keys with which workers add themselves."""
+        self._known_networks = (*config.admin_networks, *config.trusted_hops)
         if not self.callers.needs_keys:
             _warn_if_open(config.host)
+
+    def check_origin(self, scope: Scope) -> None:
+        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request.
+
+        Of every request and WebSocket, before anything else is done with it.
+        """
+        self.origins.check_site(scope)
+        path: str = scope["path"]
+        if not self.callers.needs_keys and path not in _ANY_HOST and not path.startswith(_CONSOLE):
+            try:
+                self.origins.check_host(scope)
+            except ForeignHost:
+                client = scope["client"][0]
+                if is_within(client, self._known_networks) or self.access.has_key(HTTPConnection(scope)):
+                    return
+                raise
 
     def __call__(self, request: Request) -> None:
         """Raises Unauthorized, Forbidden."""

@@ -5,8 +5,9 @@ It knows neither of them and imports nothing of ours.
 
 from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
-from radixway.web.errors import BadBody, HttpError, MethodNotAllowed
+from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
+from radixway.web.request_origin import OriginCheck
 from radixway.web.routes import join
 from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, url_of
 from radixway.web.via import LoopDetected, Via
@@ -24,6 +25,7 @@ __all__ = [
     "LoopDetected",
     "Message",
     "MethodNotAllowed",
+    "OriginCheck",
     "Receive",
     "Scope",
     "Send",
@@ -37,5 +39,6 @@ __all__ = [
     "read_json",
     "read_open",
     "request_id_of",
+    "send_error",
     "url_of",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from radixway.web.asgi import Scope, Send
+
 _LONGEST_MESSAGE = 1000
 """Characters. A message may quote what the client sent; it does not send all of it back."""
 
@@ -83,3 +85,14 @@ class MethodNotAllowed(HttpError):
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return [*super().headers(), (b"allow", self.allowed.encode("ascii"))]
+
+
+async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
+    """Answer a request with an error; a WebSocket is closed before it is accepted: clients read 403."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    body = error.body()
+    headers = [*error.headers(), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

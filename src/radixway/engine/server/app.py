@@ -29,7 +29,16 @@ from radixway.engine.server.tokens import detokenize, tokenize
 from radixway.telemetry import log_fields
 from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer
-from radixway.web import BadBody, ClientGone, HttpError, MethodNotAllowed, Receive, Scope, Send
+from radixway.web import (
+    BadBody,
+    ClientGone,
+    HttpError,
+    MethodNotAllowed,
+    OriginCheck,
+    Receive,
+    Scope,
+    Send,
+)
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +91,8 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/openapi.json": {"GET": openapi},
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
+_OPEN = frozenset({"/health", "/ready"})
+"""For probes, which ask under all kinds of names."""
 _MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
 
 
@@ -118,6 +129,9 @@ class App:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self._origins = OriginCheck(
+            site_help="pages ask a gateway, not its engine", host_help="give the engine a key (--api-key)"
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -127,6 +141,7 @@ class App:
         exchange = Exchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
         try:
+            self._check_origin(scope)
             endpoint = _find(exchange)
             path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
             if path in _TRACED:
@@ -161,6 +176,12 @@ class App:
         if exchange.traced is not None and service.tracing is not None:
             tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request."""
+        self._origins.check_site(scope)
+        if scope["path"] not in _OPEN:
+            self._origins.check_host(scope)
 
 
 async def _send_error(exchange: Exchange, error: HttpError) -> None:

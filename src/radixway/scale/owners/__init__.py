@@ -7,6 +7,6 @@ that its name leads to, and whoever is asked about it passes the request on.
 from radixway.scale.owners.fleet import Fleet
 from radixway.scale.owners.forwarding import Forwarding, build_forwarding
 from radixway.scale.owners.places import Places
-from radixway.scale.owners.seal import Seals
+from radixway.scale.owners.seal import Seals, is_sealed
 
-__all__ = ["Fleet", "Forwarding", "Places", "Seals", "build_forwarding"]
+__all__ = ["Fleet", "Forwarding", "Places", "Seals", "build_forwarding", "is_sealed"]

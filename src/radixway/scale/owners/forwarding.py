@@ -19,10 +19,21 @@ from radixway.pipeline import GatewayError, StreamBroken
 from radixway.scale.owners.fleet import Fleet
 from radixway.scale.owners.places import Bound, Places
 from radixway.scale.owners.pulse import Pulse
-from radixway.scale.owners.seal import HEADER, Seals
+from radixway.scale.owners.seal import HEADER, Seals, seal_of
 from radixway.surfaces.exchange import CARRIER
 from radixway.telemetry import Metrics
-from radixway.web import App, ClientGone, ClientWatch, HttpError, Message, Receive, Scope, Send, read_body
+from radixway.web import (
+    App,
+    ClientGone,
+    ClientWatch,
+    HttpError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    send_error,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +45,8 @@ _SILENT_S = 10.0
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host", b"expect"}
 )
+_NOT_PASSED = _HOP_BY_HOP | {b"origin"}
+"""An origin was compared with `Host` here; to the other gateway's name it would be another site's."""
 
 
 class OwnerAway(GatewayError):
@@ -84,7 +97,7 @@ class Forwarding:
             await self._app(scope, receive, send)
             return
         try:
-            seal = next((value for name, value in scope["headers"] if name == HEADER), None)
+            seal = seal_of(scope)
             if seal is not None:
                 scope = {**scope, "client": self._seals.open(scope, seal), "headers": _without_seal(scope)}
                 await self._app(scope, receive, send)
@@ -95,7 +108,7 @@ class Forwarding:
             else:
                 await self._app(scope, receive, send)
         except HttpError as error:
-            await _say(send, error.status, error.headers(), error.body())
+            await send_error(scope, send, error)
         except ClientGone:
             pass
 
@@ -163,7 +176,7 @@ class Forwarding:
     @asynccontextmanager
     async def _ask(self, url: str, scope: Scope, raw: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None
-        kept = [(name, value) for name, value in scope["headers"] if name not in _HOP_BY_HOP]
+        kept = [(name, value) for name, value in scope["headers"] if name not in _NOT_PASSED]
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
         headers.append((HEADER.decode(), self._seals.close(scope)))
         query = scope["query_string"].decode("latin-1")
@@ -207,12 +220,6 @@ class Forwarding:
                 pass
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error)) from None
-
-
-async def _say(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    headers.append((b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _again(raw: bytes, receive: Receive) -> Receive:

@@ -56,3 +56,13 @@ class Seals:
         path = scope["path"].encode("utf-8", "surrogateescape")
         told = b"\n".join([said.encode("latin-1"), scope["method"].encode(), path, scope["query_string"]])
         return hmac.new(self._key, told, "sha256").hexdigest()
+
+
+def seal_of(scope: Scope) -> bytes | None:
+    """What a request says of having been passed on, if it does."""
+    return next((value for name, value in scope["headers"] if name == HEADER), None)
+
+
+def is_sealed(scope: Scope) -> bool:
+    """Whether it says so: whoever opens the seal finds out whether that is true."""
+    return scope["type"] == "http" and seal_of(scope) is not None

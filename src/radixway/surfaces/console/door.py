@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from http.cookies import CookieError, SimpleCookie
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import HTTPConnection
 from starlette.routing import Route, WebSocketRoute
 
 from radixway.config import ConsoleSection
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _ANSWERS_WITHIN_S = 60.0
 """Longer than a page takes, and than the pause between two signs of life of one that is polled."""
+_KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 
 
@@ -139,8 +140,8 @@ class ConsoleDoor:
         """Who it is as seen from here: its address, and whether it may do an administrator's calls as it
         is."""
         host = scope["client"][0] if scope.get("client") else ""
-        bare: dict[str, Any] = {"type": "http", "headers": [], "client": scope.get("client")}
-        admitted = b"1" if self._access.passes(Request(bare)) else b"0"
+        bare = {**scope, "headers": [header for header in scope["headers"] if header[0] not in _KEYS]}
+        admitted = b"1" if self._access.passes(HTTPConnection(bare)) else b"0"
         return ((b"x-radixway-visitor", host.encode("latin-1")), (b"x-radixway-admitted", admitted))
 
 
