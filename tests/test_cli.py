@@ -84,6 +84,42 @@ def test_a_busy_port_ends_in_one_sentence_and_exit_code_2(command):
     assert "Traceback" not in told.stderr
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+@pytest.mark.parametrize("command", ["up", "serve", "engine"])
+def test_nothing_listens_for_other_machines_without_a_key_unless_that_is_said(command, host, free_port):
+    told = radixway(command, "--host", host, "--port", str(free_port))
+    assert told.returncode == 2
+    assert host in told.stderr and "--insecure" in told.stderr and "key" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_an_admin_key_alone_does_not_keep_others_from_asking_models(free_port):
+    env = {"RADIXWAY__GATEWAY__ADMIN_KEY": "hush"}
+    told = radixway("serve", "--host", "0.0.0.0", "--port", str(free_port), env=env)
+    assert told.returncode == 2
+    assert "administrative calls alone" in told.stderr and "hush" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        (["--insecure"], {}),
+        ([], {"RADIXWAY__GATEWAY__INSECURE": "true"}),
+        ([], {"RADIXWAY__TENANTS": '{"a": {"keys": [{"key": "hush"}]}}'}),
+    ],
+    ids=["option", "environment", "keys"],
+)
+async def test_what_was_said_or_has_keys_may_listen_for_others(monkeypatch, arguments, env):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    gateway = await started("serve", "--host", "0.0.0.0", "--port", "0", *arguments)
+    try:
+        assert (await gateway.stdout.readline()).startswith(b"gateway http://0.0.0.0:")
+    finally:
+        gateway.terminate()
+        await gateway.communicate()
+
+
 @pytest.mark.parametrize("command", ["up", pytest.param("engine", marks=pytest.mark.slow)])
 def test_a_missing_model_directory_ends_in_one_sentence_and_exit_code_2(command, free_port):
     told = radixway(command, "--port", str(free_port), "--model", "/no/such/model")

@@ -24,4 +24,6 @@ EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["radixway"]
-CMD ["engine", "--host", "0.0.0.0", "--port", "8000"]
+# Every address of a container's is its own, and who reaches them is said outside: by -p, by networks. Where others
+# than gateways do, take --insecure away and give it a key: RADIXWAY__ENGINE__API_KEY.
+CMD ["engine", "--host", "0.0.0.0", "--port", "8000", "--insecure"]

@@ -13,11 +13,11 @@ from rich.table import Column, Table
 
 from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
-from radixway.config import Config, WorkerSection
+from radixway.config import Config, ConfigError, WorkerSection
 from radixway.engine_process import EngineProcess, until_ready
 from radixway.routing import Registry
 from radixway.telemetry import ServerConsole, configure_logging
-from radixway.web import AppServer, bind
+from radixway.web import AppServer, bind, is_loopback_host
 
 log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
@@ -25,8 +25,23 @@ out = ServerConsole(highlight=False)
 GREETING = "What is Radixway?"
 
 
+def check_exposure(config: Config) -> None:
+    """Raise ConfigError where other machines would reach models without a key, unless that was said."""
+    gateway = config.gateway
+    needs_keys = any(tenant.keys for tenant in config.tenants.named.values())
+    if needs_keys or gateway.insecure or is_loopback_host(gateway.host):
+        return
+    alone = "" if gateway.admin_key is None else " (gateway.admin_key guards administrative calls alone)"
+    raise ConfigError(
+        f"gateway.host: {gateway.host} is reached from other machines, and they may ask models without a key"
+        f"{alone}: give tenants keys (tenants.NAME.keys), listen on 127.0.0.1, or say that it is meant so: "
+        "--insecure (gateway.insecure: true, RADIXWAY__GATEWAY__INSECURE=true)"
+    )
+
+
 async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
+    check_exposure(config)
     configure_logging(config.telemetry.logs)
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
@@ -50,11 +65,12 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
         ConfigError: the configuration names something that does not exist.
         EngineKilled: the engine was ended from outside before it was ready.
     """
+    check_exposure(config)
     configure_logging(config.telemetry.logs)
     listener = bind(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
-    workers = (*config.workers, WorkerSection(url=engine.url))
+    workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = AppServer(
         gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping, websockets=True

@@ -26,9 +26,18 @@ def test_our_engine_gets_its_settings_without_a_file_and_the_cores_that_ray_keep
     plan = plan_server(section, EngineConfig(model="org/model"), "10.0.0.7", PORTS)
     assert json.loads(plan.environment["RADIXWAY__ENGINE"]) == {"model": "org/model", "threads": 4}
     assert plan.command[7:11] == ["--host", "10.0.0.7", "--port", "9001"]
-    assert "--until-stdin-closes" in plan.command
+    assert "--until-stdin-closes" in plan.command and "--insecure" in plan.command
     assert (plan.worker.url, plan.worker.pools) == ("http://10.0.0.7:9001", ("big",))
     assert plan.in_hand(b'{"running": 2, "waiting": 3, "loading": 1, "paused": false}') == 6
+
+
+def test_our_engines_key_goes_to_the_engine_and_to_the_gateway_and_into_no_argument():
+    settings = EngineConfig(model="org/model", api_key="hush")
+    plan = plan_server(RayEngineSection(), settings, "10.0.0.7", PORTS)
+    assert plan.environment["RADIXWAY__ENGINE__API_KEY"] == "hush"
+    assert "api_key" not in json.loads(plan.environment["RADIXWAY__ENGINE"])
+    assert plan.worker.api_key.get_secret_value() == "hush"
+    assert "hush" not in " ".join(plan.command)
 
 
 def test_threads_that_are_configured_stay():

@@ -20,6 +20,13 @@ ConfigFile = Annotated[
 ]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)]
+Insecure = Annotated[
+    bool | None, typer.Option("--insecure", help="Listen where others reach it though no key is needed.")
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(help="A key without which nobody may ask; or in RADIXWAY__ENGINE__API_KEY.", metavar="KEY"),
+]
 Model = Annotated[str | None, typer.Option(help="Model directory or hub id.", metavar="PATH_OR_ID")]
 Eviction = Annotated[
     str | None,
@@ -101,10 +108,15 @@ def load(
 
 
 def of_gateway(
-    host: str | None, port: int | None, workers: Sequence[str] | None, served: str | None = None
+    host: str | None,
+    port: int | None,
+    workers: Sequence[str] | None,
+    served: str | None = None,
+    *,
+    insecure: bool | None = None,
 ) -> dict[str, Any]:
     """What a gateway's common options override; the workers are said to serve `served`."""
-    overrides: dict[str, Any] = {"gateway": given(host=host, port=port)}
+    overrides: dict[str, Any] = {"gateway": given(host=host, port=port, insecure=insecure)}
     if workers:
         models = [served] if served else []
         overrides["workers"] = [{"url": url, "models": models} for url in workers]

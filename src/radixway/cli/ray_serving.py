@@ -14,6 +14,7 @@ from rich.table import Table
 
 from radixway.cli.options import load
 from radixway.cli.terminal import fail, out
+from radixway.config import ConfigError
 
 if TYPE_CHECKING:
     from ray.serve.schema import ApplicationStatusOverview
@@ -35,6 +36,12 @@ def ray_deploy(
 ) -> None:
     """Deploy what a configuration's `ray` section says, or change what was deployed before."""
     settings = load(config)
+    from radixway.up import check_exposure
+
+    try:
+        check_exposure(settings)
+    except ConfigError as error:
+        fail(str(error))
     with _cluster(address) as cluster:
         _show(cluster.deploy(settings))
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from radixway.cli.options import (
+    ApiKey,
     BootstrapPort,
     ConfigFile,
     DisaggregationMode,
@@ -20,6 +21,7 @@ from radixway.cli.options import (
     ExtProcPort,
     Host,
     HostCache,
+    Insecure,
     KVCacheDtype,
     KVEventsEndpoint,
     KVEventsFormat,
@@ -50,9 +52,10 @@ def up(
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
     greet: Annotated[bool, typer.Option(help="Answer and explain one request at the start.")] = True,
+    insecure: Insecure = None,
 ) -> None:
     """Start an engine and a gateway in front of it."""
-    overrides = of_gateway(host, port, worker)
+    overrides = of_gateway(host, port, worker, insecure=insecure)
     overrides |= {"engine": given(model=model), "trajectories": given(enabled=trajectories)}
     settings = load(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_up
@@ -71,9 +74,11 @@ def serve(
     middleware_paths: MiddlewarePaths = None,
     trajectories: Trajectories = None,
     ext_proc_port: ExtProcPort = None,
+    insecure: Insecure = None,
 ) -> None:
     """Start a gateway in front of workers that run elsewhere."""
-    overrides = of_gateway(host, port, worker, served=model) | {"trajectories": given(enabled=trajectories)}
+    overrides = of_gateway(host, port, worker, served=model, insecure=insecure)
+    overrides |= {"trajectories": given(enabled=trajectories)}
     overrides |= {"ext_proc": of_ext_proc(ext_proc_port)}
     settings = load(config, overrides, middleware_paths=middleware_paths or ())
     from radixway.up import run_gateway
@@ -98,6 +103,8 @@ def engine(
     kv_events_format: KVEventsFormat = None,
     disaggregation_mode: DisaggregationMode = None,
     disaggregation_bootstrap_port: BootstrapPort = None,
+    api_key: ApiKey = None,
+    insecure: Insecure = None,
     until_stdin_closes: Annotated[bool, typer.Option("--until-stdin-closes", hidden=True)] = False,
 ) -> None:
     """Start an embedded engine alone: an OpenAI and SGLang compatible server over one model."""
@@ -116,9 +123,12 @@ def engine(
         "disaggregation_mode": disaggregation_mode,
         "disaggregation_bootstrap_port": disaggregation_bootstrap_port,
         "disaggregation_bootstrap_host": host,
+        "api_key": api_key,
+        "insecure": insecure,
     }
     settings = load(config, {"engine": given(**options)})
     address = (host or settings.gateway.host, settings.gateway.port + 1 if port is None else port)
+    _check_engine_exposure(settings, address[0])
     if until_stdin_closes:
         terminate_when_stdin_closes()
     _run_engine(settings, *address)
@@ -137,6 +147,18 @@ def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
         sys.exit(told)
     except (ConfigError, CannotListen, EngineKilled) as error:
         fail(str(error))
+
+
+def _check_engine_exposure(settings: Config, host: str) -> None:
+    """End the command where other machines would reach an engine without a key, unless that was said."""
+    from radixway.web import is_loopback_host
+
+    if settings.engine.api_key is None and not settings.engine.insecure and not is_loopback_host(host):
+        fail(
+            f"{host} is reached from other machines, and the engine does whatever they ask, new weights "
+            "included: give it a key (--api-key, RADIXWAY__ENGINE__API_KEY), listen on 127.0.0.1, or, where "
+            "nobody but gateways reaches it, say so with --insecure (engine.insecure: true)"
+        )
 
 
 def _run_engine(settings: Config, host: str, port: int) -> None:

@@ -15,15 +15,16 @@ from radixway.cli.terminal import fail
 _DAY_S = 86_400.0
 
 _AS_SLIME: dict[str, Any] = {
-    "gateway": {"request_timeout_s": _DAY_S},
+    "gateway": {"request_timeout_s": _DAY_S, "insecure": True},
     "routing": {
         "policy": {"name": "least_loaded"},
         "queue": {"size": 1_000_000, "timeout_s": _DAY_S},
     },
     "trajectories": {"abort": {"policy": "partial"}},
 }
-"""Where its behaviour is not our default: the fewest requests in hand, whatever its documents say of turns,
-requests that wait rather than are refused, and partial answers: slime aborts at the workers to get them."""
+"""Where its behaviour is not our default: rollouts ask from other machines without a key; the fewest requests
+in hand, whatever its documents say of turns; requests that wait rather than are refused; and partial answers:
+slime aborts at the workers to get them."""
 
 
 def slime_router(

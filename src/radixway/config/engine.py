@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from radixway.config.kv_events import check_endpoint
+from radixway.config.sections import Bearer
 
 
 class EngineConfig(BaseModel):
@@ -85,6 +86,12 @@ class EngineConfig(BaseModel):
     disaggregation_timeout_s: float = Field(default=10, gt=0, le=3600, allow_inf_nan=False)
     """How long a decode engine waits for the next piece of KV before it computes the rest itself, and a
     prefill engine keeps KV that nobody comes for."""
+
+    api_key: Bearer | None = None
+    """When set, all but `/health`, `/ready` and `/metrics` need `Authorization: Bearer KEY`. A gateway sends
+    what `workers[].api_key` has."""
+    insecure: bool = False
+    """Listen where other machines reach it (`--host`) without an `api_key`."""
 
     kv_events_endpoint: str | None = None
     """Publish what enters and leaves the cache, for routers, at this ZeroMQ endpoint: `tcp://*:5557` and `ipc://…`

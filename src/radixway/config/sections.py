@@ -78,6 +78,8 @@ class GatewaySection(Section):
     """When set, calls that change something (`/add_worker` …) need `Authorization: Bearer KEY`."""
     admin_networks: tuple[IPvAnyNetwork, ...] = ()
     """Networks (`10.0.0.0/8`) from which these calls need no key: engines that add themselves have none."""
+    insecure: bool = False
+    """Listen where other machines reach it (`host`) though they may then ask models without a key."""
     hosts: tuple[Host, ...] = ()
     """Names (`models.example.com`, with the port if it is not the scheme's own) under which browsers reach
     the gateway, where it needs no keys, or a proxy before it changes the `Host` header."""

@@ -75,7 +75,7 @@ class House:
             config, engine = self._config, None
             if self._with_engine:
                 engine = await stack.enter_async_context(_engine_of(config))
-                workers = (*config.workers, WorkerSection(url=engine.url))
+                workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
                 config = config.model_copy(update={"workers": workers})
             gateway = Gateway(config)
             await stack.enter_async_context(gateway.running())
@@ -143,7 +143,7 @@ async def _looked_at(registry: Registry) -> None:
 def _told(config: Config, folder: Path) -> Path:
     """The engine's section as a file, and where traces go; it has no secrets."""
     file = folder / "engine.yaml"
-    section = config.engine.model_dump(mode="json", exclude_unset=True)
+    section = config.engine.model_dump(mode="json", exclude_unset=True, exclude={"api_key"})
     tracing = config.telemetry.tracing.model_dump(mode="json", exclude_unset=True, exclude={"headers"})
     file.write_text(yaml.safe_dump({"engine": section, "telemetry": {"tracing": tracing}}), encoding="utf-8")
     return file
@@ -155,6 +155,8 @@ def _environment(config: Config) -> dict[str, str]:
     if headers := config.telemetry.tracing.headers:
         told = {name: value.get_secret_value() for name, value in headers.items()}
         environment["RADIXWAY__TELEMETRY__TRACING__HEADERS"] = json.dumps(told)
+    if config.engine.api_key is not None:
+        environment["RADIXWAY__ENGINE__API_KEY"] = config.engine.api_key.get_secret_value()
     return environment
 
 

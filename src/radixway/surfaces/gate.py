@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from ipaddress import ip_address
 
 from fastapi import Request
 from starlette.requests import HTTPConnection
@@ -16,7 +15,7 @@ from radixway.surfaces.callers import Callers
 from radixway.surfaces.hop import TrustedHops
 from radixway.surfaces.networks import is_within
 from radixway.tenants import TenantsRoom
-from radixway.web import OriginCheck, Scope
+from radixway.web import OriginCheck, Scope, is_loopback_host
 from radixway.web.request_origin import ForeignHost
 
 log = logging.getLogger(__name__)
@@ -102,11 +101,7 @@ class Gate:
 
 def _warn_if_open(host: str) -> None:
     """Say so where anybody on the network may ask."""
-    try:
-        closed = ip_address(host).is_loopback
-    except ValueError:
-        closed = host == "localhost"
-    if not closed:
+    if not is_loopback_host(host):
         log.warning(
             "whoever reaches %s may ask: give tenants keys (tenants.NAME.keys), or listen on 127.0.0.1", host
         )

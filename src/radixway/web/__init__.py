@@ -9,7 +9,7 @@ from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
 from radixway.web.request_origin import OriginCheck
 from radixway.web.routes import join
-from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, url_of
+from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, is_loopback_host, url_of
 from radixway.web.via import LoopDetected, Via
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Via",
     "bind",
     "bind_unix",
+    "is_loopback_host",
     "join",
     "limited",
     "read_body",

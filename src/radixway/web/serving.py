@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from ipaddress import ip_address
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,14 @@ def bind(host: str, port: int) -> socket.socket:
         why = getattr(error, "strerror", None) or error
         raise CannotListen(f"cannot listen on {host}:{port}: {why}") from None
     return listener
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether what listens there is reached from this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def bind_unix(path: Path) -> socket.socket:

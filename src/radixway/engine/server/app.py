@@ -1,6 +1,7 @@
 """The engine's ASGI application: which path is answered by what, and how failures are told."""
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -91,8 +92,8 @@ _ROUTES: dict[str, dict[str, Endpoint]] = {
     "/openapi.json": {"GET": openapi},
 }
 _TRACED = frozenset({"/v1/chat/completions", "/v1/completions", "/generate"})
-_OPEN = frozenset({"/health", "/ready"})
-"""For probes, which ask under all kinds of names."""
+_FOR_PROBES = frozenset({"/health", "/ready"})
+"""Asked under all kinds of names, and by who has no key."""
 _MODEL_ROUTE: dict[str, Endpoint] = {"GET": status.model}
 
 
@@ -132,6 +133,8 @@ class App:
         self._origins = OriginCheck(
             site_help="pages ask a gateway, not its engine", host_help="give the engine a key (--api-key)"
         )
+        key = service.config.api_key
+        self._key = None if key is None else key.get_secret_value().encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -141,7 +144,7 @@ class App:
         exchange = Exchange(scope, receive, send, max_body_bytes=limit)
         path = "unknown"
         try:
-            self._check_origin(scope)
+            self._check_caller(scope)
             endpoint = _find(exchange)
             path = exchange.path if exchange.path in _ROUTES else "/v1/models/{name}"
             if path in _TRACED:
@@ -177,11 +180,23 @@ class App:
             tracing.end(service.tracing, exchange.traced, exchange, path, service.names[0])
         service.metrics.responses.labels(path, str(exchange.status)).inc()
 
-    def _check_origin(self, scope: Scope) -> None:
-        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request."""
+    def _check_caller(self, scope: Scope) -> None:
+        """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request, and
+        HttpError (401) for one without the key, where there is one."""
         self._origins.check_site(scope)
-        if scope["path"] not in _OPEN:
+        path: str = scope["path"]
+        if path in _FOR_PROBES:
+            return
+        if self._key is None:
             self._origins.check_host(scope)
+        elif path != "/metrics" and not _brings(self._key, scope):
+            message = "this engine needs its key: `Authorization: Bearer KEY`"
+            raise HttpError(message, status=401, code="invalid_api_key")
+
+
+def _brings(key: bytes, scope: Scope) -> bool:
+    scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), key)
 
 
 async def _send_error(exchange: Exchange, error: HttpError) -> None:

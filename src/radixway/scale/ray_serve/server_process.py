@@ -35,8 +35,11 @@ class ServerProcess:
         self.worker = plan.worker
         self._plan = plan
         self._drain_s = drain_s
+        key = plan.worker.api_key
         self._session = aiohttp.ClientSession(
-            plan.worker.url, timeout=aiohttp.ClientTimeout(total=_ASK_WITHIN_S)
+            plan.worker.url,
+            headers=None if key is None else {"authorization": f"Bearer {key.get_secret_value()}"},
+            timeout=aiohttp.ClientTimeout(total=_ASK_WITHIN_S),
         )
         self._process: asyncio.subprocess.Process | None = None
 

@@ -36,6 +36,7 @@ def plan_server(section: RayEngineSection, settings: EngineConfig, host: str, po
     url = f"http://{host}:{ports[0]}"
     command = [sys.executable, "-m", "radixway", "engine", "--until-stdin-closes"]
     command += ["--config", os.devnull, "--host", host, "--port", str(ports[0])]
+    command += ["--insecure"]  # the cluster's network is its own, unless `engine.api_key` says otherwise
     if settings.kv_events_endpoint is None:  # where exactly, it says in /server_info
         command += [
             "--kv-events-endpoint",
@@ -46,8 +47,11 @@ def plan_server(section: RayEngineSection, settings: EngineConfig, host: str, po
     if settings.threads is None and not section.num_gpus:
         settings = settings.model_copy(update={"threads": max(1, int(section.num_cpus))})
     # Not by a file: that is on the machine which deploys, and this may be another one.
-    environment = {"RADIXWAY__ENGINE": settings.model_dump_json(exclude_unset=True)}
+    environment = {"RADIXWAY__ENGINE": settings.model_dump_json(exclude_unset=True, exclude={"api_key"})}
     worker = WorkerSection(url=url, pools=section.pools)
+    if settings.api_key is not None:
+        environment["RADIXWAY__ENGINE__API_KEY"] = settings.api_key.get_secret_value()
+        worker = worker.model_copy(update={"api_key": settings.api_key})
     return Plan(command, worker, "/server_info", _own_load, environment)
 
 

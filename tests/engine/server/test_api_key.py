@@ -1,0 +1,58 @@
+"""An engine that needs a key, as vLLM and SGLang have it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from engine.server.scripted_engine import ScriptedEngine
+from engine.server.served import Served, serving
+from radixway.engine.server import build_app
+from radixway.engine.server.app import _ROUTES
+from running_gateway import running_gateway
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+KEY = {"authorization": "Bearer hush"}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def locked() -> AsyncIterator[Served]:
+    engine = ScriptedEngine()
+    config = engine.config.model_copy(update={"api_key": type(engine.config)(api_key="hush").api_key})
+    async with serving(build_app(engine, engine.tokenizer, config)) as served:
+        yield served
+
+
+async def test_everything_but_what_probes_and_scrapers_ask_needs_it(locked):
+    open_paths = []
+    for path, methods in _ROUTES.items():
+        for method in methods:
+            answer = await locked.http.request(method, path, content=b"")
+            if answer.status_code != 401:
+                open_paths.append(path)
+            else:
+                assert method == "HEAD" or answer.json()["error"]["code"] == "invalid_api_key"
+    assert set(open_paths) == {"/health", "/ready", "/metrics"}
+
+
+@pytest.mark.parametrize(
+    "given", ["Bearer wrong", "Bearer", "hush", "Basic hush", "Bearer hush2", "Bearer ключ"]
+)
+async def test_no_other_key_will_do(locked, given):
+    headers = {"authorization": given.encode()}
+    assert (await locked.http.get("/server_info", headers=headers)).status_code == 401
+
+
+async def test_with_it_the_engine_answers_under_any_name(locked):
+    for more in ({}, {"host": "engine.example"}):
+        assert (await locked.http.get("/server_info", headers=KEY | more)).status_code == 200
+    assert (await locked.http.post("/flush_cache", headers=KEY)).status_code == 200
+
+
+async def test_a_gateway_that_is_told_the_key_asks_with_it(locked):
+    workers = [{"url": locked.url, "api_key": "hush"}]
+    async with running_gateway(workers=workers) as gateway:
+        await gateway.until(locked.url, gateway.gateway.registry.get(locked.url).state.READY)
+        status, told, _ = await gateway.post("/flush_cache", {})
+        assert status == 200 and told["success"]
