@@ -346,7 +346,7 @@ class Gateway:
         reports |= screening.reports()
         reports["erasure"] = erasure.describe
         reports["chats"] = lambda: None if self.chats is None else self.chats.describe()
-        admin = admin_routes(self.registry, self.metrics, reports, self.router.cache_stats)
+        admin = admin_routes(self.registry, self.metrics, reports, self.router.cache_stats, self._gate)
         self._serve(erasure_routes(erasure, self._gate.access), admin)
 
     def _open_routes(self, reading: Understanding, road: Road, registrations: Registrations) -> None:

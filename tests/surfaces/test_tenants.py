@@ -111,9 +111,9 @@ async def test_agents_are_refused_in_their_own_protocol():
     assert (refused["type"], refused["error"]["type"]) == ("error", "authentication_error")
 
 
-async def test_probes_and_scrapers_need_no_key():
+async def test_probes_need_no_key():
     async with scripted_worker() as worker, tenants_gateway(worker) as gateway:
-        for path in ("/health", "/ready", "/metrics", "/metrics/prometheus"):
+        for path in ("/health", "/ready"):
             async with gateway.client.get(gateway.url + path) as response:
                 assert response.status == 200
 
@@ -604,7 +604,7 @@ async def test_quotas_outlive_a_restart(tmp_path):
         async with tenants_gateway(worker, tenants) as gateway:
             status, body, _ = await ask(gateway, ACME, max_tokens=1)
             (row,) = (await usage(gateway, key=ACME))["usage"]
-            health = (await gateway.get("/health"))[1]
+            health = (await gateway.get("/health", **bearer(ROOT)))[1]
     assert (status, body["error"]["code"]) == (429, "tokens_per_day")
     assert (row["requests"], row["total_tokens"]) == (2, 36)
     assert health["tenants"]["usage"]["error"] is None
@@ -614,7 +614,7 @@ async def test_metrics_name_configured_tenants_alone():
     async with scripted_worker(counting) as worker, tenants_gateway(worker) as gateway:
         await ask(gateway, ACME)
         await gateway.post("/v1/chat/completions", CHAT, **bearer(PROXY, **{"x-tenant-id": "made-up"}))
-        async with gateway.client.get(gateway.url + "/metrics/prometheus") as response:
+        async with gateway.client.get(gateway.url + "/metrics/prometheus", **bearer(ROOT)) as response:
             text = await response.text()
     assert 'radixway_tenant_requests_total{model="m",outcome="answered",tenant="acme"} 1.0' in text
     assert 'radixway_tenant_tokens_total{kind="prompt",model="m",tenant="acme"} 11.0' in text

@@ -179,8 +179,9 @@ async def test_a_page_that_is_paused_looks_no_more_until_it_goes_on():
 
 
 @pytest.mark.parametrize("key", [None, "wrong"])
-async def test_what_needs_a_key_is_named_and_the_rest_shown(key):
-    tenants = {"t": {"keys": [{"key": "tenants-key-0123456789"}]}}
+async def test_what_needs_a_key_is_named(key):
+    scraper = {"key": "scrapers-key-0123456789", "scopes": ["metrics"]}
+    tenants = {"t": {"keys": [{"key": "tenants-key-0123456789"}, scraper]}}
     async with scripted_worker(answer) as worker:
         async with running_gateway(
             worker.url, gateway={"admin_key": "the-admin-key-0123456789"}, tenants=tenants
@@ -188,10 +189,15 @@ async def test_what_needs_a_key_is_named_and_the_rest_shown(key):
             app = Top(Reader(gateway.url, key), NEVER_S)
             async with app.run_test(size=(120, 24)) as pilot:
                 await app.look()
-                await app.look()
                 await pilot.pause()
-                assert "1 of 1 workers ready" in words(app)
-                assert "Latest requests: not shown" in words(app)
+                assert "its metrics need a key: --key" in words(app)
+            part = Top(Reader(gateway.url, scraper["key"]), NEVER_S)
+            async with part.run_test(size=(120, 24)) as pilot:
+                await part.look()
+                await part.look()
+                await pilot.pause()
+                assert "1 of 1 workers ready" in words(part)
+                assert "Latest requests: not shown" in words(part)
             opened = Top(Reader(gateway.url, "the-admin-key-0123456789"), NEVER_S)
             async with opened.run_test(size=(120, 24)) as pilot:
                 await opened.look()

@@ -36,7 +36,7 @@ def _check_salt(salt: SecretStr) -> SecretStr:
 Name = Annotated[str, AfterValidator(_check_name)]
 Salt = Annotated[SecretStr, AfterValidator(_check_salt)]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=256)]
-Scope = Literal["user", "trusted", "admin", "worker"]
+Scope = Literal["user", "trusted", "admin", "worker", "metrics"]
 
 
 class KeySection(Section):
@@ -53,7 +53,8 @@ class KeySection(Section):
     """Who of the tenant it is."""
     scopes: tuple[Scope, ...] = Field(default=("user",), min_length=1)
     """`user`: may ask models. `trusted`: also, its `x-tenant-id`, `x-vsr-*` and destination headers count.
-    `admin`: also, administrative calls. `worker`: may add and remove workers, and nothing else."""
+    `admin`: also, administrative calls. `worker`: may add and remove workers, and nothing else. `metrics`:
+    may read `/metrics` and all of `/health`, and nothing else."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:

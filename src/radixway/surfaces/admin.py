@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from radixway import __version__
 from radixway.pipeline import BadRequest, NoWorkers, Tenancy
 from radixway.routing import Registry, Worker, WorkerState
+from radixway.surfaces.gate import Gate
 from radixway.telemetry import Journal, Metrics
 
 
@@ -20,11 +21,13 @@ def admin_routes(
     metrics: Metrics,
     reports: Mapping[str, Callable[[], Any]] | None = None,
     cache: Callable[[], Mapping[str, Any] | None] = lambda: None,
+    gate: Gate | None = None,
 ) -> APIRouter:
     """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
 
     `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
-    under the Slime router's names, None while there is no store.
+    under the Slime router's names, None while there is no store. `gate`: knows who may see names, addresses
+    and paths; None: everybody.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -32,20 +35,24 @@ def admin_routes(
         return sum(worker.state is WorkerState.READY for worker in registry)
 
     @router.get("/health")
-    async def health() -> dict[str, Any]:
-        """The gateway is alive; `degraded` names the rooms of which a part does not work."""
-        told = {name: report() for name, report in (reports or {}).items()}
-        degraded = [name for name, each in told.items() if _is_degraded(each)]
-        return {
+    async def health(request: Request) -> dict[str, Any]:
+        """The gateway is alive; `degraded` names the parts of which something does not work. Administrators, and
+        keys of the scope `metrics`, are told how each part is; all others whether it works."""
+        parts = {name: report() for name, report in (reports or {}).items()}
+        degraded = [name for name, part in parts.items() if _has_trouble(part)]
+        told: dict[str, Any] = {
             "status": "degraded" if degraded else "ok",
             "degraded": degraded,
             "version": __version__,
             "workers": {"ready": ready_workers(), "total": len(registry)},
-            "breakers": {
-                worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
-            },
-            "kv_events": {worker.name: worker.kv_events.state.value for worker in registry},
-        } | told
+        }
+        if gate is not None and not gate.shows_details(request):
+            return told | {"components": {name: "down" if name in degraded else "up" for name in parts}}
+        told["breakers"] = {
+            worker.name: state for worker in registry if (state := _breaker(worker)) != "closed"
+        }
+        told["kv_events"] = {worker.name: worker.kv_events.state.value for worker in registry}
+        return told | parts
 
     @router.get("/ready")
     async def ready() -> dict[str, Any]:
@@ -62,6 +69,8 @@ def admin_routes(
         """
         if _wants_prometheus(request):
             return await prometheus(request)
+        if gate is not None:
+            gate.check_scrape(request)
         loads = {worker.url: worker.load.requests for worker in registry}
         told: dict[str, Any] = {
             "router": {
@@ -77,14 +86,27 @@ def admin_routes(
     @router.get("/metrics/prometheus")
     async def prometheus(request: Request) -> Response:
         """Prometheus text; OpenMetrics, with exemplars, when Accept asks for it."""
+        if gate is not None:
+            gate.check_scrape(request)
         told = await metrics.scrape(request.headers.get("accept", ""))
         return Response(told.body, media_type=told.content_type)
 
     return router
 
 
-def _is_degraded(report: Any) -> bool:
-    return isinstance(report, dict) and report.get("status") == "degraded"
+def _has_trouble(part: Any) -> bool:
+    """Whether a part's own report says, at any depth, that something of it does not work."""
+    if isinstance(part, list):
+        return any(map(_has_trouble, part))
+    if not isinstance(part, Mapping):
+        return False
+    return (
+        any(part.get(name) for name in ("problem", "error", "failure", "skipped"))
+        or part.get("status") == "degraded"
+        or part.get("state") in ("down", "failing")
+        or part.get("store", "ok") != "ok"
+        or any(map(_has_trouble, part.values()))
+    )
 
 
 def _breaker(worker: Worker) -> str:

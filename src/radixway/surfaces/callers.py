@@ -74,7 +74,7 @@ class Callers:
             return True, named, None
         if key is not None:
             if not key.may_ask:
-                raise Forbidden("this key is for adding and removing workers alone")
+                raise Forbidden(f"this key is for {' and '.join(sorted(key.scopes))} calls alone")
             return trusted, key.tenant, key.user
         if self.needs_keys and not (by_hop and self._hops.has_key(scope)):
             raise Unauthorized(

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.requests import HTTPConnection
 
 from radixway.config import GatewaySection
-from radixway.pipeline import GatewayError, Tenancy
+from radixway.pipeline import GatewayError, Tenancy, Unauthorized
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.callers import Callers
 from radixway.surfaces.hop import TrustedHops
@@ -21,7 +21,7 @@ from radixway.web.request_origin import ForeignHost
 log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/health", "/ready", "/metrics", "/metrics/prometheus"})
-"""For probes and scrapers, which have no keys."""
+"""For probes, which have no keys; what they tell of depends on who asks (`shows_details`, `check_scrape`)."""
 _ANY_HOST = frozenset({"/health", "/ready"})
 """Harmless to read for whoever has led a name here, and asked for by probes under all kinds of names."""
 _CONSOLE = "/console"
@@ -47,6 +47,10 @@ class Gate:
             config, self.callers, scopes=("admin", "worker"), origins=self.origins
         )
         """Also for keys with which workers add themselves."""
+        self._metrics_access = AdminAccess(
+            config, self.callers, scopes=("admin", "metrics"), origins=self.origins
+        )
+        self._names_tenants = self.access.needs_key or room is not None
         self._known_networks = (*config.admin_networks, *config.trusted_hops)
         if not self.callers.needs_keys:
             _warn_if_open(config.host)
@@ -76,6 +80,23 @@ class Gate:
             self.workers_access(request)
         elif not self.access.passes(request):
             self.callers.tenancy_of(request.scope)
+
+    def shows_details(self, request: Request) -> bool:
+        """Whether the call may see names, addresses and paths of what runs here."""
+        return self._metrics_access.passes(request)
+
+    def check_scrape(self, request: Request) -> None:
+        """Raise Unauthorized or Forbidden where metrics name what the caller is not to know."""
+        if not self._names_tenants:
+            return
+        try:
+            self._metrics_access(request)
+        except Unauthorized:
+            raise Unauthorized(
+                "metrics name tenants and workers: scrape with `Authorization: Bearer KEY` (in Prometheus, "
+                "`authorization` of scrape_configs), with gateway.admin_key or a key of the scope metrics or "
+                "admin (tenants.NAME.keys), or from a network in gateway.admin_networks"
+            ) from None
 
     def tenancy_of(self, request: Request) -> Tenancy | None:
         """Whose call it is, where tenants are configured and it is one's."""

@@ -22,7 +22,7 @@ class KnownKey:
     @property
     def may_ask(self) -> bool:
         """Whether models answer it."""
-        return not self.scopes <= {"worker"}
+        return not self.scopes <= {"worker", "metrics"}
 
 
 class KeyRing:

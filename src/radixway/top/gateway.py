@@ -95,9 +95,9 @@ class Reader:
         self._key = key
 
     async def look(self) -> Look:
-        """Everything at once. Raises CallFailed where no gateway answers, or none that has metrics."""
+        """Everything at once. Raises CallFailed where no gateway answers, or none that shows its metrics."""
         text, workers, requests = await asyncio.gather(
-            fetch(self.url, "GET", "/metrics/prometheus", key=self._key),
+            self._metrics(),
             self._part("/list_workers", _Workers),
             self._part(f"/requests?limit={MOST_REQUESTS}", _Requests),
         )
@@ -124,6 +124,17 @@ class Reader:
         return await call(
             self.url, "GET", f"/explain/{quote(request_id, safe='')}", dict[str, Any], key=self._key
         )
+
+    async def _metrics(self) -> bytes:
+        try:
+            return await fetch(self.url, "GET", "/metrics/prometheus", key=self._key)
+        except CallFailed as error:
+            if error.status in _REFUSED:
+                message = (
+                    "its metrics need a key: --key, with the admin key or one of the scope metrics or admin"
+                )
+                raise CallFailed(message, error.status) from None
+            raise
 
     async def _part(self, path: str, shape: type[AnswerT]) -> AnswerT | Refusal:
         try:
