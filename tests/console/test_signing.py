@@ -1,6 +1,6 @@
 """Sessions and attempts, by a clock of the test's."""
 
-from radixway.console.signing import Attempts, SignedIn, SignIns
+from radixway.console.signing import SignedIn, SignIns
 
 
 class Clock:
@@ -44,17 +44,3 @@ def test_who_needs_no_key_is_never_signed_out():
 def test_unknown_tokens_find_nobody():
     assert SignIns(60, Clock()).find("x") is None
     assert SignIns(60, Clock()).find(None) is None
-
-
-def test_wrong_keys_count_for_a_minute_for_each_address_and_for_all():
-    clock = Clock()
-    attempts = Attempts(2, clock)
-    for _ in range(2):
-        assert attempts.may_try("a")
-        attempts.failed("a")
-    assert not attempts.may_try("a") and attempts.may_try("b")
-    for number in range(18):
-        attempts.failed(f"c{number}")
-    assert not attempts.may_try("b")
-    clock.now += 61
-    assert attempts.may_try("a") and attempts.may_try("b")

@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from radixway.console.calls import CallFailed, Calls, Line
+from radixway.console.calls import CallFailed, Calls, Line, Refused
 from radixway.console.page import BASE
 from radixway.console.preferences import PREFERENCES, preferences_of
 from radixway.console.signing import SignedIn, SignIns
@@ -43,6 +43,7 @@ _POLICY = "; ".join(
         "form-action 'self'",
     )
 )
+_TOO_MANY = 429
 _DONE = '42["event"'
 """How a message begins, in Socket.IO's words, that tells of a click or a key; pings are none."""
 _HEADERS = (
@@ -133,6 +134,8 @@ async def ask_who(line: Line, key: str | None) -> Who:
     """What one may do who asks through us with that key."""
     try:
         told = await Calls(line, SignedIn(key, 0.0)).get("/whoami")
+    except Refused as refusal:  # too many wrong keys: this is another
+        return Who(answers=refusal.status == _TOO_MANY)
     except CallFailed:
         return Who()
     return Who(True, told["admin"], told["by_key"], told["needs_key"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from time import monotonic
 from typing import Literal
 from urllib.parse import parse_qs
 
@@ -16,17 +15,20 @@ from radixway.console.calls import Line
 from radixway.console.guarding import SIGN_IN, ask_who, session_cookie
 from radixway.console.page import BASE
 from radixway.console.preferences import preferences_of
-from radixway.console.signing import Attempts, SignIns
+from radixway.console.signing import SignIns
 from radixway.console.texts import Say
+from radixway.web import AttemptLimiter
 
 _LARGEST_FORM = 16 * 1024
+_FROM_ALL = 10
+"""Times the wrong keys of one address, from all of them."""
 
 Trouble = Literal["wrong", "too_many", "away"]
 
 
 def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> list[Route]:
     """`/sign-in` and `/sign-out`."""
-    attempts = Attempts(attempts_per_minute, monotonic)
+    attempts = AttemptLimiter(attempts_per_minute, max_total=attempts_per_minute * _FROM_ALL)
 
     async def show(request: Request) -> Response:
         found = await ask_who(line, None)
@@ -35,11 +37,11 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
     async def sign_in(request: Request) -> Response:
         """The key is in the body, never in an address or a log."""
         visitor: str = request.state.visitor
-        if not attempts.may_try(visitor):
+        if attempts.retry_after_s(visitor):
             return _page(request, "too_many", status=429)
         key = await _read_key(request)
         if not key or not (key.isascii() and key.isprintable()):
-            attempts.failed(visitor)
+            attempts.record_failure(visitor)
             return _page(request, "wrong", status=401)
         found = await ask_who(line, key)
         if not found.answers:
@@ -47,7 +49,7 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
         if not found.needs_key:
             return _page(request, closed=True)
         if not found.by_key:
-            attempts.failed(visitor)
+            attempts.record_failure(visitor)
             return _page(request, "wrong", status=401)
         answer = RedirectResponse(f"{BASE}/", 303)
         answer.set_cookie(

@@ -1,17 +1,12 @@
-"""Who is signed in, and how often a key may be tried. In memory alone: it ends with the process."""
+"""Who is signed in. In memory alone: it ends with the process."""
 
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _MOST_SIGNED_IN = 10_000
-_MOST_ADDRESSES = 10_000
-_WINDOW_S = 60.0
-_FROM_ALL = 10
-"""Times what one address may try."""
 
 
 @dataclass(slots=True, eq=False)
@@ -86,30 +81,3 @@ class SignIns:
         now = self._clock()
         for token in [t for t, each in self._by_token.items() if now - each.seen_at > self._idle_s]:
             self.end(token)
-
-
-class Attempts:
-    """Wrong keys of the last minute, from each address and from all."""
-
-    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
-        self._most = per_minute
-        self._clock = clock
-        self._all: deque[float] = deque()
-        self._by_address: dict[str, deque[float]] = {}
-
-    def may_try(self, address: str) -> bool:
-        """Whether a key from there is looked at now."""
-        since = self._clock() - _WINDOW_S
-        own = self._by_address.get(address, deque())
-        for each in (self._all, own):
-            while each and each[0] <= since:
-                each.popleft()
-        return len(own) < self._most and len(self._all) < self._most * _FROM_ALL
-
-    def failed(self, address: str) -> None:
-        """The key was wrong."""
-        if len(self._by_address) >= _MOST_ADDRESSES:
-            since = self._clock() - _WINDOW_S
-            self._by_address = {a: t for a, t in self._by_address.items() if t and t[-1] > since}
-        self._by_address.setdefault(address, deque()).append(self._clock())
-        self._all.append(self._clock())

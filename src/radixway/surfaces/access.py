@@ -39,6 +39,7 @@ class AdminAccess:
         self._key = config.admin_key.get_secret_value() if config.admin_key else None
         self._networks = config.admin_networks
         self._callers = callers if callers is not None and callers.needs_keys else None
+        self._check_wrong_key = None if callers is None else callers.check_wrong_key
         self._scopes = frozenset(scopes)
         self._origins = origins or OriginCheck(hosts=config.hosts)
 
@@ -48,7 +49,7 @@ class AdminAccess:
         return self._key is not None or self._callers is not None
 
     def __call__(self, request: Request) -> None:
-        """Raises Unauthorized; Forbidden for a tenant's key that is not for this."""
+        """Raises Unauthorized; Forbidden for a tenant's key that is not for this; TooManyWrongKeys."""
         if self.passes(request):
             request.scope[BY] = self._who(request)
             return
@@ -58,6 +59,8 @@ class AdminAccess:
                 raise Forbidden(f"this call needs a key of the scope {' or '.join(sorted(self._scopes))}")
         elif self._key is None:
             raise Unauthorized(self._why_not_local(request.scope))
+        if self._check_wrong_key is not None:
+            self._check_wrong_key(request.scope)
         raise Unauthorized("this call needs `Authorization: Bearer` with the gateway's admin key")
 
     def passes(self, request: HTTPConnection) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from radixway.config import DEFAULT_TENANT
 from radixway.pipeline import Forbidden, Request, Tenancy, Unauthorized
 from radixway.surfaces.hop import TrustedHops
-from radixway.tenants import KeyRing, KnownKey
-from radixway.web import Scope
+from radixway.tenants import KeyRing, KnownKey, keys_in
+from radixway.web import AttemptLimiter, Scope
 
 _TENANT = b"x-tenant-id"
 _LONGEST = 64
@@ -37,6 +37,7 @@ class Callers:
         self.needs_keys = ring is not None and len(ring) > 0
         self.any = bool(hops.any or tenancies)
         """There is something to find out about a request."""
+        self._attempts = AttemptLimiter()
 
     def introduce(self, request: Request, scope: Scope) -> bool:
         """Note on the request whose it is; whether what it says of its way is to be believed (`obey`).
@@ -44,8 +45,13 @@ class Callers:
         Raises:
             Unauthorized: a key is needed, and there is none or not one that is known.
             Forbidden: its key does not allow this, or it names a tenant that there is not.
+            TooManyWrongKeys: it is one more of many that are not known.
         """
-        trusted, name, user = self._who(scope)
+        try:
+            trusted, name, user = self._who(scope)
+        except Unauthorized:
+            self.check_wrong_key(scope)
+            raise
         if self._tenancies:
             request.tenancy = tenancy = self._tenancies[name]
             request.journal.add("tenant", tenancy)
@@ -63,6 +69,14 @@ class Callers:
     def key_of(self, scope: Scope) -> KnownKey | None:
         """The known key that a request brings."""
         return None if self._ring is None else self._ring.find(scope["headers"])
+
+    def check_wrong_key(self, scope: Scope) -> None:
+        """Count the key of a request for which nobody knows it, if it brings one.
+
+        Raises TooManyWrongKeys.
+        """
+        if keys_in(scope["headers"]):
+            self._attempts.check_wrong_key(scope)
 
     def _who(self, scope: Scope) -> tuple[bool, str, str | None]:
         """Whether its word is believed, its tenant, its user."""

@@ -72,14 +72,18 @@ class Gate:
                 raise
 
     def __call__(self, request: Request) -> None:
-        """Raises Unauthorized, Forbidden."""
+        """Raises Unauthorized, Forbidden, TooManyWrongKeys."""
         path = request.url.path
         if not self.callers.needs_keys or path in _OPEN:
             return
         if path in _FOR_WORKERS:
             self.workers_access(request)
         elif not self.access.passes(request):
-            self.callers.tenancy_of(request.scope)
+            try:
+                self.callers.tenancy_of(request.scope)
+            except Unauthorized:
+                self.callers.check_wrong_key(request.scope)
+                raise
 
     def shows_details(self, request: Request) -> bool:
         """Whether the call may see names, addresses and paths of what runs here."""

@@ -24,15 +24,17 @@ class WhoAmI(BaseModel):
 
 
 def whoami_routes(gate: Gate) -> APIRouter:
-    """The one path. It asks for nothing: a call with a wrong key is nobody's."""
+    """The one path. It asks for nothing: a call with a wrong key is nobody's, and too many are refused."""
     router = APIRouter(tags=["gateway"])
 
     @router.get("/whoami", response_model=WhoAmI)
     async def whoami(request: Request) -> Any:
         """Whether this call is an administrator's, and whose it is."""
-        tenancy = gate.tenancy_of(request)
+        tenancy, admin = gate.tenancy_of(request), gate.access.passes(request)
+        if tenancy is None and not admin and gate.access.needs_key:
+            gate.callers.check_wrong_key(request.scope)
         return WhoAmI(
-            admin=gate.access.passes(request),
+            admin=admin,
             by_key=gate.access.has_key(request),
             needs_key=gate.access.needs_key,
             tenant=None if tenancy is None else tenancy.name,

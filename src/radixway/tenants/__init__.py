@@ -6,7 +6,7 @@ the `UsageBook` counts tokens and costs by day, tenant, model and category, and 
 
 from radixway.tenants.account import Account, Estimate
 from radixway.tenants.book import Figures, UsageBook, UsageKey
-from radixway.tenants.keys import KeyRing, KnownKey
+from radixway.tenants.keys import KeyRing, KnownKey, keys_in
 from radixway.tenants.limits import Limits
 from radixway.tenants.prices import Price, Prices
 from radixway.tenants.room import TenantsRoom, build_tenants
@@ -28,4 +28,5 @@ __all__ = [
     "UsageKey",
     "Window",
     "build_tenants",
+    "keys_in",
 ]

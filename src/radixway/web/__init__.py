@@ -4,6 +4,7 @@ It knows neither of them and imports nothing of ours.
 """
 
 from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
+from radixway.web.attempt_limiter import AttemptLimiter
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
@@ -15,6 +16,7 @@ from radixway.web.via import LoopDetected, Via
 __all__ = [
     "App",
     "AppServer",
+    "AttemptLimiter",
     "BadBody",
     "CannotListen",
     "ClientGone",

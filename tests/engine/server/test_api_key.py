@@ -56,3 +56,12 @@ async def test_a_gateway_that_is_told_the_key_asks_with_it(locked):
         await gateway.until(locked.url, gateway.gateway.registry.get(locked.url).state.READY)
         status, told, _ = await gateway.post("/flush_cache", {})
         assert status == 200 and told["success"]
+
+
+async def test_after_many_wrong_keys_another_is_too_many_and_the_right_one_works(locked):
+    wrong = {"authorization": "Bearer wrong"}
+    statuses = [(await locked.http.get("/server_info", headers=wrong)).status_code for _ in range(21)]
+    assert statuses == [401] * 20 + [429]
+    assert "retry-after" in (await locked.http.get("/server_info", headers=wrong)).headers
+    assert (await locked.http.get("/server_info")).status_code == 401
+    assert (await locked.http.get("/server_info", headers=KEY)).status_code == 200

@@ -31,6 +31,7 @@ from radixway.telemetry import log_fields
 from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer
 from radixway.web import (
+    AttemptLimiter,
     BadBody,
     ClientGone,
     HttpError,
@@ -133,6 +134,7 @@ class App:
         self._origins = OriginCheck(
             site_help="pages ask a gateway, not its engine", host_help="give the engine a key (--api-key)"
         )
+        self._attempts = AttemptLimiter()
         key = service.config.api_key
         self._key = None if key is None else key.get_secret_value().encode()
 
@@ -182,7 +184,7 @@ class App:
 
     def _check_caller(self, scope: Scope) -> None:
         """Raise CrossSiteRequest or ForeignHost where a page of another site may be behind a request, and
-        HttpError (401) for one without the key, where there is one."""
+        HttpError (401, or 429 after many) for one without the key, where there is one."""
         self._origins.check_site(scope)
         path: str = scope["path"]
         if path in _FOR_PROBES:
@@ -190,6 +192,8 @@ class App:
         if self._key is None:
             self._origins.check_host(scope)
         elif path != "/metrics" and not _brings(self._key, scope):
+            if any(name == b"authorization" for name, _ in scope["headers"]):
+                self._attempts.check_wrong_key(scope)
             message = "this engine needs its key: `Authorization: Bearer KEY`"
             raise HttpError(message, status=401, code="invalid_api_key")
 
