@@ -31,6 +31,30 @@ def test_a_repeated_id_keeps_the_newest():
     assert book.find("a") is new
 
 
+def test_nobody_takes_the_place_of_another_tenants_journal():
+    book = JournalBook(10)
+    first, other, stranger, again = (Journal("a") for _ in range(4))
+    first.tenant, other.tenant, again.tenant = "acme", "rival", "acme"
+    for journal in (first, other, stranger):
+        book.keep(journal)
+    assert book.find("a") is first and book.find("a", "acme") is first and book.find("a", "rival") is other
+    book.keep(again)
+    assert book.find("a") is again and book.find("a", "rival") is other
+    assert [book.is_newest(each) for each in (first, other, stranger, again)] == [False, True, True, True]
+    assert book.find("a", "nobody") is None
+    book.forget(lambda journal: journal.tenant == "acme")
+    assert book.find("a") is other and len(book) == 2
+
+
+def test_whose_id_was_pushed_out_leaves_it_to_who_repeated_it():
+    book = JournalBook(2)
+    first, other = Journal("a"), Journal("a")
+    first.tenant, other.tenant = "acme", "rival"
+    for journal in (first, other, Journal("b")):
+        book.keep(journal)
+    assert book.find("a") is other and book.find("a", "acme") is None
+
+
 def test_the_book_is_read_backwards_from_anywhere():
     book = JournalBook(5)
     for name in "abcdefg":

@@ -19,9 +19,9 @@ class ErasableCache:
         self,
         room: CacheRoom,
         namespace_of: Callable[[str], str],
-        entry_of: Callable[[str], str | None],
+        entry_of: Callable[[str, str], str | None],
     ) -> None:
-        """`namespace_of`: whose answers a tenant's are. `entry_of`: the entry that a request left."""
+        """`namespace_of`: whose answers a tenant's are. `entry_of`: the entry that its request left."""
         self._room = room
         self._namespace_of = namespace_of
         self._entry_of = entry_of
@@ -31,7 +31,7 @@ class ErasableCache:
         await self._room.middleware.settle()
         count, entry = 0, None
         if subject.request is not None:
-            entry = self._entry_of(subject.request)
+            entry = self._entry_of(subject.tenant, subject.request)
         if subject.request is None or entry is not None:
             which = Filter(entry, self._namespace_of(subject.tenant), subject.user)
             count = await self._room.cache.purge(which)

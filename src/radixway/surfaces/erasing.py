@@ -55,9 +55,9 @@ class ErasableJournals:
 
         return self._book.forget(is_meant)
 
-    def entry_of(self, request_id: str) -> str | None:
-        """The entry of the semantic cache that a request left."""
-        journal = self._book.find(request_id)
+    def entry_of(self, tenant: str, request_id: str) -> str | None:
+        """The entry of the semantic cache that a tenant's request left."""
+        journal = self._book.find(request_id, tenant)
         for step, _, said in journal.entries if journal is not None else ():
             if step == "semantic_cache_keep" and isinstance(said, dict) and "entry" in said:
                 return str(said["entry"])

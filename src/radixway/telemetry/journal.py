@@ -73,6 +73,11 @@ class Journal:
         return at - self._origin
 
     @property
+    def key(self) -> tuple[str | None, str]:
+        """What it is kept under: clients choose ids, so each tenant's are its own."""
+        return self.tenant, self.request_id
+
+    @property
     def is_traced(self) -> bool:
         """Whether anybody will see how long its parts took."""
         return self.trace is not None and self.trace.sampled
@@ -100,34 +105,37 @@ class Journal:
 
 
 class JournalBook:
-    """The journals of the latest `capacity` requests, by request id. A repeated id keeps the newest."""
+    """The journals of the latest `capacity` requests, by tenant and request id.
+
+    Of an id that a tenant repeats the newest is kept; nobody's takes the place of another tenant's.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._kept = 0
         self._order: deque[Journal] = deque()
-        self._by_id: dict[str, Journal] = {}
+        self._by_key: dict[tuple[str | None, str], Journal] = {}
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._by_key)
 
     def keep(self, journal: Journal) -> None:
         """Remember a journal; beyond the capacity the oldest is forgotten."""
         self._kept += 1
         journal.number = self._kept
         self._order.append(journal)
-        self._by_id[journal.request_id] = journal
+        self._by_key[journal.key] = journal
         while len(self._order) > self._capacity:
             oldest = self._order.popleft()
-            if self._by_id.get(oldest.request_id) is oldest:
-                del self._by_id[oldest.request_id]
+            if self.is_newest(oldest):
+                del self._by_key[oldest.key]
 
     def forget(self, which: Callable[[Journal], bool]) -> int:
         """Forget journals, those that a newer one of the same id hides too; how many there were."""
         gone = [journal for journal in self._order if which(journal)]
         for journal in gone:
-            if self._by_id.get(journal.request_id) is journal:
-                del self._by_id[journal.request_id]
+            if self.is_newest(journal):
+                del self._by_key[journal.key]
         self._order = deque(journal for journal in self._order if not which(journal))
         return len(gone)
 
@@ -140,9 +148,18 @@ class JournalBook:
         end = len(order) if number is None else bisect_left(order, number, key=_number_of)
         return [order[at] for at in range(end - 1, max(end - most, 0) - 1, -1)]
 
-    def find(self, request_id: str) -> Journal | None:
-        """The newest journal of that id, if it is still remembered."""
-        return self._by_id.get(request_id)
+    def find(self, request_id: str, tenant: str | None = None) -> Journal | None:
+        """The newest journal of that id, if it is still remembered.
+
+        `tenant`: whose it must be; None: of whoever used the id first, so that who repeats it hides nothing.
+        """
+        if tenant is not None:
+            return self._by_key.get((tenant, request_id))
+        return next((journal for (_, name), journal in self._by_key.items() if name == request_id), None)
+
+    def is_newest(self, journal: Journal) -> bool:
+        """Whether it is kept, and its tenant has repeated its id with none since."""
+        return self._by_key.get(journal.key) is journal
 
 
 def _number_of(journal: Journal) -> int:

@@ -151,3 +151,32 @@ def test_where_traces_are_looked_at_is_an_address():
     for wrong in ("javascript:alert({trace_id})", "https://traces.example/"):
         with pytest.raises(ConfigError, match="trace_url"):
             load_config(overrides={"console": {"trace_url": wrong}})
+
+
+async def test_who_reuses_another_tenants_id_hides_nothing_of_it():
+    async with (
+        scripted_worker(behaviour=counting) as worker,
+        running_gateway(worker.url, tenants=TENANTS) as gateway,
+    ):
+
+        def sent(key, request_id="shared"):
+            return {"headers": {"authorization": f"Bearer {key}", "x-request-id": request_id}}
+
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        for key in (ACME, RIVAL, "nobodys-key"):
+            _, _, headers = await gateway.post("/v1/chat/completions", body, **sent(key))
+            assert headers["x-request-id"] == "shared"  # as the client called it
+
+        async def explained(key, query=""):
+            status, told = await gateway.get(f"/explain/shared{query}", **sent(key))
+            return status, told["row"]["tenant"]
+
+        assert await explained(ACME) == (200, "acme")
+        assert await explained(RIVAL) == (200, "rival")
+        assert await explained(RIVAL, "?tenant=acme") == (200, "rival")
+        assert await explained(ROOT) == (200, "acme")
+        assert await explained(ROOT, "?tenant=rival") == (200, "rival")
+        _, told = await gateway.get("/requests", **sent(ROOT))
+        assert [row["tenant"] for row in told["requests"]] == [None, "rival", "acme"]
+        _, told = await gateway.get("/requests", **sent(ACME))
+        assert [row["id"] for row in told["requests"]] == ["shared"]

@@ -109,7 +109,7 @@ class Search:
                 if not (may_see(journal) and wanted.passes(journal)):
                     continue
                 row = read(journal, self._price_of)
-                if not wanted.fits(row) or self._book.find(journal.request_id) is not journal:
+                if not wanted.fits(row) or not self._book.is_newest(journal):
                     continue
                 page.rows.append(Row.model_construct(**row))
                 if len(page.rows) == limit:
