@@ -36,8 +36,8 @@ def admin_routes(
 
     @router.get("/health")
     async def health(request: Request) -> dict[str, Any]:
-        """The gateway is alive; `degraded` names the parts of which something does not work. Administrators, and
-        keys of the scope `metrics`, are told how each part is; all others whether it works."""
+        """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
+        and keys of the scope `metrics`, are told how each part is; all others whether it works."""
         parts = {name: report() for name, report in (reports or {}).items()}
         degraded = [name for name, part in parts.items() if _has_trouble(part)]
         told: dict[str, Any] = {

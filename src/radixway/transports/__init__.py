@@ -6,8 +6,9 @@ from radixway.transports.erasing import ErasableWorkers
 from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
 from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
-from radixway.transports.http import DROPPED_REPLY_HEADERS, HttpTransport
+from radixway.transports.http import HttpTransport
 from radixway.transports.probe import HttpProbe
+from radixway.transports.reply_headers import is_dropped, kept_reply_headers
 from radixway.transports.reports import WorkerReports
 from radixway.transports.tokenize import HttpTokenize
 from radixway.transports.traffic import Follower, Tap, Traffic
@@ -15,7 +16,6 @@ from radixway.transports.worker_calls import WorkerCalls
 
 __all__ = [
     "CHUNKS_PER_BLOCK",
-    "DROPPED_REPLY_HEADERS",
     "LARGEST_EVENT_BYTES",
     "Call",
     "Carrier",
@@ -32,4 +32,6 @@ __all__ = [
     "Traffic",
     "WorkerCalls",
     "WorkerReports",
+    "is_dropped",
+    "kept_reply_headers",
 ]

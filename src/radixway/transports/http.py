@@ -25,6 +25,7 @@ from radixway.routing import Lease, Worker
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.transports.connection_errors import explain_connection_error
 from radixway.transports.event_stream import EventStream
+from radixway.transports.reply_headers import kept_reply_headers
 from radixway.transports.upstream import Answer, Lost, Origin, Truncated
 from radixway.web import Via
 
@@ -37,26 +38,6 @@ _CONNECT_S = 5.0
 _UNAVAILABLE = frozenset({429, 502, 503, 508})
 
 _OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-# Framing is ours to choose; the rest describes one connection, names the software behind it, or is the
-# worker's word to browsers about a host name that is not its own.
-DROPPED_REPLY_HEADERS = frozenset(
-    {
-        b"alt-svc",
-        b"connection",
-        b"keep-alive",
-        b"transfer-encoding",
-        b"content-length",
-        b"date",
-        b"server",
-        b"set-cookie",
-        b"strict-transport-security",
-        b"trailer",
-        b"upgrade",
-        b"via",
-        b"x-request-id",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +82,7 @@ class HttpTransport:
             await answer.read_head()
             if 300 <= answer.status < 400:
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}, a redirect")
-            headers = [header for header in answer.headers if header[0] not in DROPPED_REPLY_HEADERS]
+            headers = kept_reply_headers(answer.headers)
             reply = Reply(answer.status, headers, worker.name)
             if answer.status in _UNAVAILABLE:
                 reply.body = await answer.read_all(self._limits.max_answer_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from radixway.pipeline import Request
-from radixway.transports import DROPPED_REPLY_HEADERS
+from radixway.transports import is_dropped, kept_reply_headers
 from radixway.web import Scope
 
 Header = tuple[bytes, bytes]
@@ -122,8 +122,8 @@ def _removed(head: Head, kept: Collection[bytes]) -> list[bytes]:
 def of_answer(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
     """An answer's status, the headers that reach the client, and the names of the others, which do not."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
-    headers = [each for each in raw if each[0][:1] != b":" and each[0] not in DROPPED_REPLY_HEADERS]
-    gone = {name for name, _ in raw if name in DROPPED_REPLY_HEADERS} - _FRAMED_BY_ENVOY
+    headers = kept_reply_headers(each for each in raw if each[0][:1] != b":")
+    gone = {name for name, _ in raw if is_dropped(name)} - _FRAMED_BY_ENVOY
     return status, headers, sorted(gone)
 
 
