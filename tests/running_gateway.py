@@ -13,7 +13,7 @@ import aiohttp
 from radixway.app import Gateway
 from radixway.config import load_config
 from radixway.routing import Worker, WorkerState
-from radixway.web import AppServer, bind
+from radixway.web import bind
 
 FAST_HEALTH = {"interval_s": 0.05, "timeout_s": 2, "backoff_max_s": 0.1}
 
@@ -71,13 +71,7 @@ async def running_gateway(
     sections.setdefault("routing", {}).setdefault("health", FAST_HEALTH)
     config = load_config(overrides={"workers": [{"url": url} for url in urls], **sections})
     gateway = Gateway(config)
-    server = AppServer(
-        gateway,
-        bind("127.0.0.1", port),
-        drain_s=config.gateway.drain_s,
-        on_stop=gateway.stopping,
-        websockets=True,
-    )
+    server = gateway.make_server(bind("127.0.0.1", port))
     ready = asyncio.Event()
     serving = asyncio.create_task(server.serve(ready.set))
     await asyncio.wait({serving, asyncio.create_task(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)

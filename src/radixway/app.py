@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from radixway.chat.metrics import AnswerMetrics
 from radixway.config import Config, ConfigError
 from radixway.erasure import Erasure
 from radixway.forgetting import Keepers
-from radixway.gauges import publish_kv_events, publish_reports, publish_workers
+from radixway.gauges import publish_kv_events, publish_reports, publish_server, publish_workers
 from radixway.guard.audit import build_audit
 from radixway.hot_paths import HOT_PATHS, Along, HotPaths
 from radixway.pipeline import (
@@ -89,7 +90,19 @@ from radixway.tenants import build_tenants
 from radixway.trajectories import RadixTreeMiddleware
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
-from radixway.web import HttpError, Receive, Scope, Send, Via, join, limited, send_error
+from radixway.web import (
+    AppServer,
+    HttpError,
+    Receive,
+    Scope,
+    Send,
+    ServerCounts,
+    ServerLimits,
+    Via,
+    join,
+    limited,
+    send_error,
+)
 
 if TYPE_CHECKING:
     from radixway.semantic_cache import CacheRoom
@@ -159,6 +172,8 @@ class Gateway:
         describe_raw(self._rest)
         self.cache: CacheRoom | None = None
         """While it runs, and if answers are to be used again."""
+        self._server_counts = ServerCounts()
+        publish_server(self.metrics, self._server_counts)
         publish_workers(self.metrics, self.registry)
         publish_reports(self.metrics, self.registry)
         publish_kv_events(self.metrics, self.registry, self.kv_event_counts)
@@ -193,6 +208,18 @@ class Gateway:
                 await send_error(scope, send, error)
                 return
         await (self._forwarding or self._app)(scope, receive, send)
+
+    def make_server(self, listener: socket.socket) -> AppServer:
+        """The server that clients reach it by, with the limits of its configuration."""
+        return AppServer(
+            self,
+            listener,
+            drain_s=self.config.gateway.drain_s,
+            on_stop=self.stopping,
+            websockets=True,
+            limits=ServerLimits(**self.config.limits.server.model_dump()),
+            counts=self._server_counts,
+        )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -9,6 +9,7 @@ from radixway import __version__
 from radixway.routing import BreakerState, KvEventsState, Registry, Report, Worker, WorkerState
 from radixway.routing.kv_events import KvEventCounts
 from radixway.telemetry import Metrics
+from radixway.web import ServerCounts
 
 _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
@@ -73,6 +74,16 @@ def publish_workers(metrics: Metrics, workers: Registry) -> None:
     )
     metrics.gauges_by(
         "radixway_build_info", "What runs here", ("version",), lambda: [((__version__,), 1.0)], "max"
+    )
+
+
+def publish_server(metrics: Metrics, counts: ServerCounts) -> None:
+    """How often clients met a limit of the server's (`limits.server`)."""
+    metrics.counters(
+        "radixway_server_limit_hits",
+        "Times that clients met a limit of the server's",
+        "limit",
+        lambda: [(name, float(getattr(counts, name))) for name in ServerCounts.__slots__],
     )
 
 

@@ -17,7 +17,7 @@ from radixway.config import Config, ConfigError, WorkerSection
 from radixway.engine_process import EngineProcess, until_ready
 from radixway.routing import Registry
 from radixway.telemetry import ServerConsole, configure_logging
-from radixway.web import AppServer, bind, is_loopback_host
+from radixway.web import bind, is_loopback_host, raise_file_limit
 
 log = logging.getLogger(__name__)
 out = ServerConsole(highlight=False)
@@ -43,11 +43,10 @@ async def run_gateway(config: Config) -> int:
     """Serve a gateway until a signal; returns the exit code. Raises CannotListen, ConfigError."""
     check_exposure(config)
     configure_logging(config.telemetry.logs)
+    raise_file_limit()
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
-    server = AppServer(
-        gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping, websockets=True
-    )
+    server = gateway.make_server(listener)
     server.stop_on_signals()
     async with gateway.running():
         await server.serve(lambda: _begin(server.url, gateway))
@@ -67,14 +66,13 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     """
     check_exposure(config)
     configure_logging(config.telemetry.logs)
+    raise_file_limit()
     listener = bind(config.gateway.host, config.gateway.port)
     engine_port = _next_free_port(listener.getsockname()[1])
     engine = EngineProcess(engine_port, config_file, model, publish=config.engine.kv_events_endpoint is None)
     workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
-    server = AppServer(
-        gateway, listener, drain_s=config.gateway.drain_s, on_stop=gateway.stopping, websockets=True
-    )
+    server = gateway.make_server(listener)
     stopping = False
 
     def stop() -> None:

@@ -172,6 +172,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from radixway.engine.errors import EngineError
     from radixway.telemetry import ServerConsole, configure_logging
     from radixway.telemetry.tracing import build_tracing
+    from radixway.web import ServerLimits, raise_file_limit
 
     configure_logging(settings.telemetry.logs)
     terminal = Console(stderr=True)
@@ -189,7 +190,11 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
 
     try:
         tracing = build_tracing(settings.telemetry.tracing, service="radixway-engine", role="engine")
-        run_engine(settings.engine, host, port, progress=show, on_ready=serving, tracing=tracing)
+        raise_file_limit()
+        limits = ServerLimits(**settings.limits.server.model_dump())
+        run_engine(
+            settings.engine, host, port, progress=show, on_ready=serving, tracing=tracing, limits=limits
+        )
     except (EngineError, ConfigError) as error:
         bar.stop()
         fail(str(error))

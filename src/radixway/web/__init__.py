@@ -6,8 +6,10 @@ It knows neither of them and imports nothing of ours.
 from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
 from radixway.web.attempt_limiter import AttemptLimiter
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
+from radixway.web.connections import ServerStopping, is_ending
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
+from radixway.web.limits import ServerCounts, ServerLimits, raise_file_limit
 from radixway.web.request_origin import OriginCheck
 from radixway.web.routes import join
 from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, is_loopback_host, url_of
@@ -31,12 +33,17 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "ServerCounts",
+    "ServerLimits",
+    "ServerStopping",
     "Via",
     "bind",
     "bind_unix",
+    "is_ending",
     "is_loopback_host",
     "join",
     "limited",
+    "raise_file_limit",
     "read_body",
     "read_fields",
     "read_json",

@@ -19,8 +19,10 @@ _object_decoder = msgspec.json.Decoder(dict[str, Any])
 _PLACE = re.compile(r" - at (?:`key` in )?`\$\.?(?P<field>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|unknown) field `(?P<field>[^`]*)`")
 
-_DRAINED_AT_MOST = 8
-"""Times the limit: how much of a body too large is read, so that its sender gets to read our answer."""
+
+_DRAINED_AT_MOST = 2
+"""Times the limit: how much of a body too large is read and thrown away. Simple clients read no answer before
+they have sent all; whoever announces more than this is answered at once."""
 
 
 class ClientGone(Exception):
@@ -43,11 +45,11 @@ def limited(receive: Receive, limit: int) -> Receive:
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises BadBody (413) when it has more than `limit` bytes, ClientGone."""
+    """The whole body. Raises ClientGone; BadBody (413) when it has more than `limit` bytes."""
     parts: list[bytes] = []
     size = 0
     more = True
-    if _waits_for_permission(scope) > limit:
+    if _is_not_read(scope, limit):
         raise _too_large(limit)
     while more and size <= limit * _DRAINED_AT_MOST:
         message = await receive()
@@ -57,6 +59,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         size += len(part)
         if size <= limit:
             parts.append(part)
+        else:
+            parts.clear()
         more = message.get("more_body", False)
     if size > limit:
         raise _too_large(limit)
@@ -97,11 +101,16 @@ def read_fields(fields: Mapping[str, str], into: type[T]) -> T:
         raise _bad_field(str(error)) from None
 
 
-def _waits_for_permission(scope: Scope) -> int:
-    """The size of a body that will only be sent after `100 Continue`; 0 if it comes anyway."""
-    headers = dict(scope["headers"])
-    declared = headers.get(b"content-length", b"")
-    return int(declared) if b"expect" in headers and declared.isdigit() else 0
+def _is_not_read(scope: Scope, limit: int) -> bool:
+    """Whether not to read a body, by what its head says: it is far too large, or waits for `100 Continue`."""
+    declared = 0
+    waits = False
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            declared = int(value) if value.isdigit() else 0
+        elif name == b"expect":
+            waits = True
+    return declared > limit * (1 if waits else _DRAINED_AT_MOST)
 
 
 def _too_large(limit: int) -> BadBody:

@@ -17,9 +17,10 @@ class HeadLimit:
 
     httptools keeps a header's value until it is complete, so that counting in `on_header` alone would come
     too late for a value without an end. Its owner gives the parser its bytes through `feed`, and calls
-    `begin_message`, `add_header` and `mark_progress` from the parser's callbacks:
+    the rest from the parser's callbacks:
 
         on_message_begin      begin_message()
+        on_url                add_bytes(len(url))
         on_header             add_header(name, value)
         on_headers_complete   mark_progress()
         on_body               mark_progress()
@@ -53,9 +54,13 @@ class HeadLimit:
     def add_header(self, name: bytes, value: bytes) -> None:
         """Count a header, or a trailer. Raises HeadTooLarge."""
         self._count += 1
-        self._bytes += len(name) + len(value) + _AROUND_HEADER
         if self._count > self._max_count:
             self._fail(f"a head has more than the {self._max_count} headers allowed")
+        self.add_bytes(len(name) + len(value) + _AROUND_HEADER)
+
+    def add_bytes(self, size: int) -> None:
+        """Count `size` bytes of a head. Raises HeadTooLarge."""
+        self._bytes += size
         if self._bytes > self._max_bytes:
             self._fail(f"a head has more than the {self._max_bytes} bytes allowed")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route, WebSocketRoute
 
 from radixway.web.asgi import App, Receive, Scope, Send
+from radixway.web.connections import ServerStopping, is_ending
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -19,20 +21,28 @@ def join(whole: APIRouter, *parts: APIRouter, guard: Callable[[Scope], None] | N
     FastAPI's `include_router` makes each route anew for the application that includes it, when the first
     request looks for its own: half of what it took to open a gateway, and the first caller waited for it.
 
-    `guard`: told of each of their requests first, before its body is read; it raises what `whole` answers.
+    `guard`: told of each of their requests first, before its body is read; it raises what `whole` answers. A
+    request that is cancelled because the server ends raises ServerStopping, for `whole` to answer likewise.
     """
     for part in parts:
-        if guard is not None:
-            for route in part.routes:
-                if not isinstance(route, Route | WebSocketRoute):
-                    raise TypeError(f"{route!r} cannot be guarded")
-                route.app = _guarded(route.app, guard)
+        for route in part.routes:
+            if not isinstance(route, Route | WebSocketRoute):
+                raise TypeError(f"{route!r} cannot be guarded")
+            route.app = _guarded(route.app, guard)
         whole.routes.extend(part.routes)
 
 
-def _guarded(app: App, guard: Callable[[Scope], None]) -> App:
+def _guarded(app: App, guard: Callable[[Scope], None] | None) -> App:
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        guard(scope)
-        await app(scope, receive, send)
+        if guard is not None:
+            guard(scope)
+        try:
+            await app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not is_ending(scope):
+                raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            raise ServerStopping from None
 
     return guarded

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
-from math import ceil
 from pathlib import Path
 from typing import Any
 
-import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from radixway.web.asgi import App
+from radixway.web.connections import ConnectionState
+from radixway.web.http_protocol import HttpProtocol
+from radixway.web.limits import ServerCounts, ServerLimits
+
+log = logging.getLogger(__name__)
+
+_LAST_WORDS_S = 5.0
+"""How long requests that are ended because the server ends may take to say so."""
+_HURRIED_WORDS_S = 0.5
+"""The same after a second signal."""
 
 
 class CannotListen(Exception):
@@ -83,19 +94,23 @@ class AppServer:
         drain_s: float,
         on_stop: Callable[[], None] = lambda: None,
         websockets: bool = False,
+        limits: ServerLimits | None = None,
+        counts: ServerCounts | None = None,
     ) -> None:
         """`on_stop` is called when it is asked to stop, before requests are given time to finish.
 
-        `websockets`: whether they are spoken, where the package is installed.
+        `websockets`: whether they are spoken, where the package is installed. `limits`: what clients may
+        send. `counts`: where it is counted how often a limit was met.
         """
         self._on_stop = on_stop
+        state = ConnectionState(limits or ServerLimits(), counts or ServerCounts())
         self.url = url_of(listener)
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
                 app,
                 interface="asgi3",
-                http=_Protocol,
+                http=partial(HttpProtocol, state=state),  # type: ignore[arg-type]
                 loop="uvloop",
                 ws=_websocket if websockets and find_spec("websockets") else "none",  # type: ignore[arg-type]
                 ws_per_message_deflate=False,
@@ -104,9 +119,11 @@ class AppServer:
                 server_header=False,
                 proxy_headers=False,
                 log_config=None,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=ceil(drain_s),
-            )
+                timeout_keep_alive=state.limits.keep_alive_s,  # type: ignore[arg-type]
+            ),
+            state,
+            listener,
+            drain_s,
         )
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
@@ -140,6 +157,14 @@ class _Server(uvicorn.Server):
 
     on_ready: Callable[[], None] = staticmethod(lambda: None)
 
+    def __init__(
+        self, config: uvicorn.Config, state: ConnectionState, listener: socket.socket, drain_s: float
+    ) -> None:
+        super().__init__(config)
+        self._state = state
+        self._listener = listener
+        self._drain_s = drain_s
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -148,46 +173,31 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.on_ready()
 
+    async def on_tick(self, counter: int) -> bool:
+        """See `uvicorn.Server`. Without files to open, libuv cuts off new clients, and is silent."""
+        if counter % 10 == 0:
+            try:
+                os.close(os.dup(self._listener.fileno()))
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                self._state.warn_of_files()
+        return await super().on_tick(counter)
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 that declines an offer to upgrade, but to a WebSocket, by taking no notice of it.
-
-    uvicorn goes on without the body of such a request, and curl and some proxies offer HTTP/2 with each.
-    """
-
-    def on_headers_complete(self) -> None:
-        if not self.parser.should_upgrade() or self._opens_websocket():
-            super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        if not self.parser.should_upgrade():
-            super().on_message_complete()
-
-    def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            if self._opens_websocket():
-                self.handle_websocket_upgrade()
-                return
-            self._read_again(data[offer.args[0] :])
-        except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
-
-    def _opens_websocket(self) -> bool:
-        """With GET alone: what has a body is a request."""
-        return self.parser.get_method() == b"GET" and bool(self._should_upgrade())
-
-    def _read_again(self, rest: bytes) -> None:
-        """The parser stopped at the offer, before the body: give a new one the same request without it."""
-        method = self.parser.get_method()
-        if method == b"CONNECT":
-            self.send_400_response("This server is no proxy.")
+    async def _wait_tasks_to_complete(self) -> None:
+        """Let requests finish for `drain_s`; then end them, and let them say so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_s):
+                await super()._wait_tasks_to_complete()
+        tasks = set(self.server_state.tasks)
+        if not tasks:
             return
-        head = b"%b %b HTTP/1.1\r\n" % (method, self.url)
-        for name, value in self.headers:
-            if name not in (b"upgrade", b"connection", b"http2-settings"):
-                head += b"%b: %b\r\n" % (name, value)
-        self.parser = httptools.HttpRequestParser(self)
-        self.data_received(b"%b\r\n%b" % (head, rest))
+        log.warning("ending %d requests that were not finished after %g s", len(tasks), self._drain_s)
+        self._state.is_ending = True
+        for task in tasks:
+            task.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HURRIED_WORDS_S if self.force_exit else _LAST_WORDS_S):
+                await asyncio.wait(tasks)
+                while self.server_state.connections:  # noqa: ASYNC110  # uvicorn tells nobody when they end
+                    await asyncio.sleep(0.01)

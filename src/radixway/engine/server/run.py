@@ -17,7 +17,7 @@ from radixway.engine.server.app import App, build_app
 from radixway.engine.text import AnswerText
 from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
-from radixway.web import AppServer, CannotListen, bind
+from radixway.web import AppServer, CannotListen, ServerLimits, bind
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ def run_engine(
     progress: Progress | None = None,
     drain_s: float = DRAIN_S,
     tracing: Tracing | None = None,
+    limits: ServerLimits | None = None,
 ) -> None:
     """Serve one model until SIGINT or SIGTERM; blocks. `on_ready` is told the URL once requests are welcome.
 
@@ -49,7 +50,16 @@ def run_engine(
     is not there or cannot be run.
     """
     uvloop.run(
-        serve(config, host, port, on_ready=on_ready, progress=progress, drain_s=drain_s, tracing=tracing)
+        serve(
+            config,
+            host,
+            port,
+            on_ready=on_ready,
+            progress=progress,
+            drain_s=drain_s,
+            tracing=tracing,
+            limits=limits,
+        )
     )
 
 
@@ -63,6 +73,7 @@ async def serve(
     drain_s: float = DRAIN_S,
     stop: asyncio.Event | None = None,
     tracing: Tracing | None = None,
+    limits: ServerLimits | None = None,
 ) -> None:
     """The same inside a running event loop; `stop` ends it too. Port 0 takes a free one."""
     stop = stop or asyncio.Event()
@@ -79,7 +90,14 @@ async def serve(
             engine.start()
             app = build_app(engine, tokenizer, config, tracing=tracing)
             async with tracing.running() if tracing is not None else nullcontext():
-                await serve_app(app, listener, stop=stop, on_ready=on_ready or _log_ready, drain_s=drain_s)
+                await serve_app(
+                    app,
+                    listener,
+                    stop=stop,
+                    on_ready=on_ready or _log_ready,
+                    drain_s=drain_s,
+                    limits=limits,
+                )
         finally:
             await asyncio.to_thread(engine.stop)
 
@@ -91,9 +109,10 @@ async def serve_app(
     stop: asyncio.Event,
     on_ready: Callable[[str], None] = lambda url: None,
     drain_s: float = DRAIN_S,
+    limits: ServerLimits | None = None,
 ) -> None:
     """Serve until `stop` is set, then let running requests finish for `drain_s` and end the rest."""
-    server = AppServer(app, listener, drain_s=drain_s + _FAREWELL_S)
+    server = AppServer(app, listener, drain_s=drain_s + _FAREWELL_S, limits=limits)
     serving = asyncio.create_task(server.serve(lambda: on_ready(server.url)))
     stopping = asyncio.create_task(stop.wait())
     try:
