@@ -195,7 +195,9 @@ class Gateway:
             )
         records = self.recorder is not None
         self._rim = Rim(self._beside, None if self.audit is None else self.audit.log)
-        self._forwarding = build_forwarding(config, self._app, self.metrics, records=records)
+        self._forwarding = build_forwarding(
+            config, self._app, self.metrics, self._gate.knows, records=records
+        )
         """While there are gateways to which requests may belong."""
         self._unshared = warn_of_unshared(config, records=records)
 

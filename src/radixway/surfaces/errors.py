@@ -22,8 +22,10 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _not_served(request: Request, error: Exception) -> Response:
-    """Starlette's own 404 and 405."""
+    """Starlette's own 404 and 405; or what FastAPI has made of an error of ours while it read the body."""
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, HttpError):
+        return await _refused(request, error.__cause__)
     message = f"{error.detail}: {request.method} {request.url.path}"
     code = "not_found" if error.status_code == 404 else "invalid_request"
     return await _refused(request, HttpError(message, status=error.status_code, code=code))

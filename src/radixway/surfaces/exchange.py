@@ -211,15 +211,16 @@ class Exchange:
     async def _read(self, request: Request, scope: Scope, receive: Receive) -> bool:
         """Fill in who asks and what the body says; whether what is said of its way is believed.
 
-        Raises HttpError for a mistake of either, ClientGone.
+        Who asks is known from the head: of a request without the key that it needs no body is read. Raises
+        HttpError for a mistake of either, ClientGone.
         """
         if scope["method"] not in self._surface.methods:
             allowed = ", ".join(self._surface.methods)
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
         self._via.check(scope)
-        raw = await read_body(scope, receive, self._max_body_bytes)
         trusted = self._callers.any and self._callers.introduce(request, scope)
         request.journal.tenant, request.journal.user = request.tenant, request.user
+        raw = await read_body(scope, receive, self._max_body_bytes)
         asked = self._surface.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids

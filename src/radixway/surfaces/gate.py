@@ -102,6 +102,16 @@ class Gate:
                 "admin (tenants.NAME.keys), or from a network in gateway.admin_networks"
             ) from None
 
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request's head brings the key that it needs, if any: else there is no use in its body."""
+        if not self.callers.needs_keys or self.access.passes(Request(scope)):
+            return True
+        try:
+            self.callers.tenancy_of(scope)
+        except GatewayError:
+            return False
+        return True
+
     def tenancy_of(self, request: Request) -> Tenancy | None:
         """Whose call it is, where tenants are configured and it is one's."""
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import time
@@ -31,6 +31,8 @@ from radixway.web import (
     Receive,
     Scope,
     Send,
+    ServerStopping,
+    is_ending,
     read_body,
     send_error,
 )
@@ -62,12 +64,21 @@ class Forwarding:
     """An ASGI application around one. A request is passed on once at most."""
 
     def __init__(
-        self, app: App, fleet: Fleet, places: Places, seals: Seals, metrics: Metrics, max_body_bytes: int
+        self,
+        app: App,
+        fleet: Fleet,
+        places: Places,
+        seals: Seals,
+        metrics: Metrics,
+        knows: Callable[[Scope], bool],
+        max_body_bytes: int,
     ) -> None:
+        """`knows`: whether a request's head lets its body be read; `app` refuses it where not."""
         self._app = app
         self._fleet = fleet
         self._places = places
         self._seals = seals
+        self._knows = knows
         self._max_body_bytes = max_body_bytes
         self._session: aiohttp.ClientSession | None = None
         self._pulses = {url: Pulse(url, partial(self._feel, url)) for url in fleet.others}
@@ -114,6 +125,9 @@ class Forwarding:
 
     async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises BadBody, ClientGone, OwnerAway."""
+        if not self._knows(scope):
+            await self._app(scope, receive, send)
+            return
         raw = await read_body(scope, receive, self._max_body_bytes)
         bound = self._places.find(scope, raw)
         if bound is None:
@@ -135,7 +149,7 @@ class Forwarding:
         try:
             async with self._ask(owner, scope, raw) as answer:
                 self._passed_on.inc()
-                await self._relay(answer, owner, send)
+                await self._relay(answer, owner, scope, send)
                 return True
         except asyncio.CancelledError:
             if watch.ended_by is None:
@@ -168,7 +182,7 @@ class Forwarding:
                     ):
                         if answer.status != 404:
                             patience.reschedule(None)
-                            await self._relay(answer, other, send)
+                            await self._relay(answer, other, scope, send)
                             return
         for message in said:
             await send(message)
@@ -194,7 +208,7 @@ class Forwarding:
         async with answer:
             yield answer
 
-    async def _relay(self, answer: aiohttp.ClientResponse, owner: str, send: Send) -> None:
+    async def _relay(self, answer: aiohttp.ClientResponse, owner: str, scope: Scope, send: Send) -> None:
         """The answer as it comes; one that breaks off ends with an event that says so, where it has any."""
         headers = [(name.lower(), value) for name, value in answer.raw_headers]
         headers = [header for header in headers if header[0] not in _HOP_BY_HOP]
@@ -210,6 +224,10 @@ class Forwarding:
             if answer.content_type != "text/event-stream":
                 return  # the server ends the connection: the answer is shorter than was said
             end = StreamBroken(owner, "the gateway that answered is gone").event()
+        except asyncio.CancelledError:
+            if not is_ending(scope) or answer.content_type != "text/event-stream":
+                raise
+            end = ServerStopping().event()
         await send({"type": "http.response.body", "body": end, "more_body": False})
 
     async def _feel(self, url: str) -> None:
@@ -236,8 +254,13 @@ def _without_seal(scope: Scope) -> list[tuple[bytes, bytes]]:
     return [header for header in scope["headers"] if header[0] != HEADER]
 
 
-def build_forwarding(config: Config, app: App, metrics: Metrics, *, records: bool) -> Forwarding | None:
-    """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are."""
+def build_forwarding(
+    config: Config, app: App, metrics: Metrics, knows: Callable[[Scope], bool], *, records: bool
+) -> Forwarding | None:
+    """As `scale.gateways` says; None where it says nothing. `records`: whether trajectories are.
+
+    `knows`: see `Forwarding`.
+    """
     section = config.scale.gateways
     if section is None:
         return None
@@ -253,5 +276,6 @@ def build_forwarding(config: Config, app: App, metrics: Metrics, *, records: boo
         places,
         Seals(section.key.get_secret_value(), time),
         metrics,
+        knows,
         config.gateway.max_body_bytes,
     )

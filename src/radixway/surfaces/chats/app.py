@@ -58,4 +58,5 @@ def chat_app(
         privacy_routes(room, who, erasure),
         pull_routes(room, who),
     )
+    who.ask_before_bodies(app.router.routes)
     return app

@@ -18,6 +18,7 @@ from radixway.chat.credentials import BadToken
 from radixway.chat.errors import Busy, ChatError, Invalid, KeyReused, NotFound, Occupied, TooLarge, TooMany
 from radixway.chat.login import LoginFailed
 from radixway.chat.outages import is_away
+from radixway.web import HttpError
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def add_error_handlers(app: FastAPI) -> None:
     """Every mistake of whoever asks is told in that shape."""
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(HttpError, _told)
     app.add_exception_handler(ChatError, _impossible)
     app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(BadToken, _bad_token)
@@ -103,7 +105,16 @@ async def _unreadable(_: Request, error: Exception) -> JSONResponse:
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, HttpError):  # FastAPI has met it while it read the body
+        return await _told(_, error.__cause__)
     return JSONResponse({"detail": error.detail}, error.status_code, dict(error.headers or {}))
+
+
+async def _told(_: Request, error: Exception) -> JSONResponse:
+    """What the server that they share has refused."""
+    assert isinstance(error, HttpError)
+    headers = {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+    return JSONResponse({"detail": error.sentence}, error.status, headers)
 
 
 async def _impossible(_: Request, error: Exception) -> JSONResponse:

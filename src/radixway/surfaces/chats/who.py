@@ -9,11 +9,15 @@ from __future__ import annotations
 import base64
 import secrets
 import uuid
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated
 
 import msgspec
 from fastapi import HTTPException, Request
+from fastapi.routing import APIRoute
 from msgspec import Meta
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from radixway.chat.accounts import HOUSE
 from radixway.chat.credentials import BadToken
@@ -27,6 +31,8 @@ from radixway.tenants import KeyRing, KnownKey
 
 _MOST_BYTES = 8192
 """Of the header `TrustedClient`."""
+_USER = "radixway.user"
+"""Where a scope says whose request it is, once that was looked up."""
 OPERATOR = "operator"
 """The provider of the one user as whom whoever runs the gateway chats."""
 _RESERVED = frozenset({"debug", "discord", "github", "google", "local", HOUSE, OF_TENANTS, OPERATOR})
@@ -57,6 +63,12 @@ class Who:
 
     async def user(self, request: Request) -> str:
         """A FastAPI dependency: the user's id. Raises HTTPException, BadToken, NotFound."""
+        found: str | None = request.scope.get(_USER)
+        if found is None:
+            found = request.scope[_USER] = await self._find_user(request)
+        return found
+
+    async def _find_user(self, request: Request) -> str:
         if "trustedclient" in request.headers:
             client, tenant = await self.trusted(request)
             known = await self._room.accounts.find_by(tenant, client.client, client.provider_account_id)
@@ -83,6 +95,14 @@ class Who:
         if not is_admin:
             raise HTTPException(403, "Only administrators may do this")
         request.scope[BY] = "chats" if named is None else f"tenant:{named.tenant}"
+
+    def ask_before_bodies(self, routes: Iterable[BaseRoute]) -> None:
+        """Find out who asks before a body is read; FastAPI reads it before it asks its dependencies."""
+        for route in routes:
+            if isinstance(route, APIRoute) and route.body_field is not None:
+                for dependency in route.dependant.dependencies:
+                    if dependency.call in (self.user, self.root):
+                        route.app = _asked_first(route.app, dependency.call)
 
     async def worker(self, key: str | None) -> Worker | None:
         """Whose key it is, among those that may fetch jobs."""
@@ -171,6 +191,14 @@ class Who:
         return await self._room.accounts.enroll(
             named.tenant, OF_TENANTS, account, named.user or named.tenant, new_id=str(uuid.uuid4())
         )
+
+
+def _asked_first(app: ASGIApp, ask: Callable[[Request], Awaitable[object]]) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await ask(Request(scope))
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _unpacked(given: str) -> bytes:
