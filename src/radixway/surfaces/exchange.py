@@ -33,7 +33,9 @@ from radixway.web import (
     Receive,
     Scope,
     Send,
+    ServerStopping,
     Via,
+    is_ending,
     read_body,
 )
 
@@ -172,10 +174,12 @@ class Exchange:
         except HttpError as error:
             failure = error
         except asyncio.CancelledError:
-            if watch.ended_by is None:
-                raise  # the server itself is stopping
+            if watch.ended_by is None and not is_ending(scope):
+                raise
             watch.uncancel()
-            if watch.ended_by == "deadline":
+            if watch.ended_by is None:
+                failure = ServerStopping()
+            elif watch.ended_by == "deadline":
                 failure = DeadlineExceeded(f"no answer within {self._timeout_s:g} s")
             elif not sent.ended:
                 self._note_departure(request)

@@ -40,6 +40,8 @@ from radixway.web import (
     Receive,
     Scope,
     Send,
+    ServerStopping,
+    is_ending,
 )
 
 log = logging.getLogger(__name__)
@@ -156,9 +158,11 @@ class App:
             try:
                 await endpoint(service, exchange, raw)
             except asyncio.CancelledError:
-                if watch.ended_by is None:
-                    raise  # the server itself is stopping
+                if watch.ended_by is None and not is_ending(scope):
+                    raise
                 watch.uncancel()
+                if watch.ended_by is None:
+                    raise ServerStopping from None
             finally:
                 watch.close()
         except ClientGone:

@@ -14,7 +14,7 @@ from radixway.chat.outages import is_away
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import Entry, without_restarts
-from radixway.web import Receive, Scope, Send
+from radixway.web import Receive, Scope, Send, is_ending
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 _PENDING_S = 1.0
@@ -53,6 +53,13 @@ class EventStream(Response):
             task.add_done_callback(lambda _: self._news.set())
         try:
             await self._tell(send, hearing, leaving)
+        except asyncio.CancelledError:
+            if not is_ending(scope):
+                raise
+            if (current := asyncio.current_task()) is not None:
+                current.uncancel()
+            # Not an error: the answer is not lost, and whoever comes again hears the rest.
+            await send({"type": "http.response.body", "body": b""})
         finally:
             if self._timer is not None:
                 self._timer.cancel()

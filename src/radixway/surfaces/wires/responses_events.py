@@ -77,9 +77,12 @@ class ResponsesEvents:
 
     def fail(self, error: HttpError) -> bytes:
         """`error`, and `response.failed` with what has come."""
-        told = {"code": error.code, "message": error.sentence, "param": error.param}
         failed = self._response.failed(self._answer, error)
-        return self._event("error", **told) + self._event("response.failed", response=failed)
+        return self.error(error) + self._event("response.failed", response=failed)
+
+    def error(self, error: HttpError) -> bytes:
+        """`error` alone: the stream ends, and the response may go on."""
+        return self._event("error", code=error.code, message=error.sentence, param=error.param)
 
     def close(self, last: Literal["completed", "incomplete"], kind: str, response: dict[str, Any]) -> bytes:
         """The end of the last item, if there is one, and the event `kind` with the response."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from radixway.surfaces.chats.responses.owners import Owner
 from radixway.surfaces.chats.responses.room import ResponseRoom
 from radixway.surfaces.chats.responses.shapes import failure_of, whole
 from radixway.surfaces.chats.responses.streaming import told, with_silences
-from radixway.web import ClientGone
+from radixway.web import ClientGone, is_ending
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class Creating:
         """Raises HttpError, ChatError, ClientGone."""
         kept = await self._write(owner, asked, request.headers.get("idempotency-key"))
         if kept.background:
-            return await self.stream(kept) if asked.ask.stream else JSONResponse(whole(kept))
+            return await self.stream(request, kept) if asked.ask.stream else JSONResponse(whole(kept))
         listening = await self._answers.listen(kept.message)
         if not asked.ask.stream:
             await self._while_there(request, owner, kept, _drain(listening))
@@ -50,21 +51,26 @@ class Creating:
         if first is not None and _is_error(first):
             kept = await self._ended(owner, kept)
         entries = None if first is None or listening is None else _again(first, listening)
-        return sse(self._until_left(owner, kept, self._events(kept, entries)))
+        ending = partial(is_ending, request.scope)
+        return sse(self._until_left(owner, kept, self._events(kept, entries, -1, ending), ending))
 
-    async def stream(self, kept: store.Response, after: int = -1) -> Response:
+    async def stream(self, request: Request, kept: store.Response, after: int = -1) -> Response:
         """Its events after number `after`; whoever listens may leave."""
         is_forgotten = kept.message.state.is_final and not await self._answers.is_heard(kept.message.id)
         entries = None if is_forgotten else await self._answers.listen(kept.message)
-        return sse(self._events(kept, entries, after))
+        return sse(self._events(kept, entries, after, partial(is_ending, request.scope)))
 
     def _events(
-        self, kept: store.Response, entries: AsyncIterator[Entry] | None, after: int = -1
+        self,
+        kept: store.Response,
+        entries: AsyncIterator[Entry] | None,
+        after: int,
+        ending: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
         if entries is None:
-            return told(self._room.kept, kept, None, after)
+            return told(self._room.kept, kept, None, after, ending)
         heard = with_silences(entries, self._room.chats.config.ping_s)
-        return told(self._room.kept, kept, heard, after)
+        return told(self._room.kept, kept, heard, after, ending)
 
     async def _write(self, owner: Owner, asked: Asked, key: str | None) -> store.Response:
         model = self._room.model_of(asked.ask.model)
@@ -116,14 +122,18 @@ class Creating:
             raise
 
     async def _until_left(
-        self, owner: Owner, kept: store.Response, events: AsyncGenerator[bytes, None]
+        self,
+        owner: Owner,
+        kept: store.Response,
+        events: AsyncGenerator[bytes, None],
+        ending: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
         """The events; the response ends with its client."""
         whole = False
         try:
             async for event in events:
                 yield event
-            whole = True
+            whole = not ending()
         finally:
             if not whole:
                 self._cancel_soon(owner, kept)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
@@ -31,7 +32,7 @@ from radixway.surfaces.chats.responses.telling import conversation, question, re
 from radixway.surfaces.wires.answer import Answer, Growth
 from radixway.surfaces.wires.responses_events import ResponsesEvents
 from radixway.surfaces.wires.responses_reply import ResponseObject
-from radixway.web import HttpError
+from radixway.web import HttpError, ServerStopping, is_ending
 
 _AHEAD = 64
 """Parts that a worker may be ahead of its reader."""
@@ -60,7 +61,7 @@ class Passing:
         first = await while_there(request, anext(heard))
         if isinstance(first, HttpError):
             raise first
-        return sse(_events(made, first, heard))
+        return sse(_events(made, first, heard, partial(is_ending, request.scope)))
 
     async def _request(self, owner: Owner, asked: Asked) -> pipeline.Request:
         model = self._room.model_of(asked.ask.model)
@@ -144,7 +145,7 @@ async def _whole(made: ResponseObject, heard: AsyncGenerator[Heard, None]) -> di
 
 
 async def _events(
-    made: ResponseObject, first: Heard, heard: AsyncGenerator[Heard, None]
+    made: ResponseObject, first: Heard, heard: AsyncGenerator[Heard, None], ending: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
     writer = ResponsesEvents(made)
     try:
@@ -152,6 +153,10 @@ async def _events(
         yield _event(writer, first)
         async for each in heard:
             yield _event(writer, each)
+    except asyncio.CancelledError:
+        if not ending():
+            raise
+        yield writer.fail(ServerStopping())
     finally:
         await heard.aclose()
 

@@ -82,7 +82,7 @@ def response_routes(room: ResponseRoom, owners: Owners) -> APIRouter:
         kept = await found(owner, response_id)
         if wanted.stream:
             after = -1 if wanted.starting_after is None else wanted.starting_after
-            return await creating.stream(kept, after)
+            return await creating.stream(request, kept, after)
         if wanted.starting_after is not None:
             raise wrong("starting_after", "is for streams only: give stream=true, or leave it out")
         return JSONResponse(whole(kept))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from radixway.surfaces.chats.responses.shapes import (
 )
 from radixway.surfaces.wires.answer import Answer, Growth
 from radixway.surfaces.wires.responses_events import ResponsesEvents
+from radixway.web import ServerStopping
 
 PING = b": ping\n\n"
 _ENDS = frozenset({"message", "error"})
@@ -34,9 +35,13 @@ async def told(
     kept: Response,
     entries: AsyncIterator[Entry | None] | None,
     after: int = -1,
+    ending: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[bytes, None]:
-    """Every event after number `after`, to the last. `entries`: the whole of its token log, with None for
-    every moment of silence; None: it has ended and been forgotten.
+    """Every event after number `after`, to the last.
+
+    `entries`: the whole of its token log, with None for every moment of silence; None: it has ended and been
+    forgotten. `ending`: whether the server ends what is cancelled; the last event then says so, and the
+    response itself goes on elsewhere.
 
     Numbers follow from what was said. Where an answer began anew, or its log is not all there, whoever has
     heard something of it already is told its end alone, which holds all of it.
@@ -47,20 +52,26 @@ async def told(
     if begun:
         yield begun
     void, in_log = False, False
-    async for entry in entries or _nothing():
-        if entry is None:
-            yield PING
-            continue
-        event = _decode(entry.event)
-        if not in_log and await _says_it_all(responses, kept, event):
-            break
-        void = void or entry.event == events.restarted() or (not in_log and resumes and _is_later(entry))
-        in_log = True
-        if event["event_type"] in _ENDS:
-            break
-        part = as_part(event)
-        if part is not None and not void and (grown := writer.grow(Growth((part,)))):
-            yield grown
+    try:
+        async for entry in entries or _nothing():
+            if entry is None:
+                yield PING
+                continue
+            event = _decode(entry.event)
+            if not in_log and await _says_it_all(responses, kept, event):
+                break
+            void = void or entry.event == events.restarted() or (not in_log and resumes and _is_later(entry))
+            in_log = True
+            if event["event_type"] in _ENDS:
+                break
+            part = as_part(event)
+            if part is not None and not void and (grown := writer.grow(Growth((part,)))):
+                yield grown
+    except asyncio.CancelledError:
+        if not ending():
+            raise
+        yield writer.error(ServerStopping())
+        return
     ended = await _current(responses, kept) or kept
     if not in_log:
         void = resumes
