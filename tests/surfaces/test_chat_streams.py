@@ -16,6 +16,8 @@ from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import MemoryLog
 from radixway.config import ChatSection
 from radixway.surfaces.chats.events import EventStream
+from radixway.web import ServerCounts, ServerLimits
+from radixway.web.connections import ConnectionState, mark_scope
 
 _NONE = dict.fromkeys(Message.__slots__)
 ANSWER = Message(
@@ -73,6 +75,26 @@ async def test_a_client_that_leaves_is_listened_for_no_more(room: ChatRoom) -> N
         assert log.awaited() == ["a"]
         client.gone.set()
         await taking
+    assert log.awaited() == []
+
+
+async def test_a_server_that_ends_ends_the_stream_and_not_the_answer(room: ChatRoom) -> None:
+    log, client = MemoryLog(), Client()
+    log.append("a", 1, [events.token("w")])
+    state = ConnectionState(ServerLimits(), ServerCounts())
+    scope: dict[str, Any] = {"type": "http"}
+    mark_scope(scope, state)
+    stream = EventStream(room, ANSWER, log.listen("a"))
+    taking = asyncio.create_task(stream(scope, client.receive, client.sent.put))
+    async with asyncio.timeout(10):
+        assert (await client.sent.get())["type"] == "http.response.start"
+        assert (await client.sent.get())["body"] == lines((1, events.token("w")))
+        state.is_ending = True
+        taking.cancel()
+        await taking
+    assert [client.sent.get_nowait() for _ in range(client.sent.qsize())] == [
+        {"type": "http.response.body", "body": b""}
+    ]
     assert log.awaited() == []
 
 

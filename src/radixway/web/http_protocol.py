@@ -193,7 +193,7 @@ class HttpProtocol(HttpToolsProtocol):
             receive, send = body.receive, body.send
         try:
             await app(scope, receive, send)
-        except BaseException as error:
+        except (Exception, asyncio.CancelledError) as error:
             is_ending = self._state.is_ending
             if isinstance(error, asyncio.CancelledError) and is_ending:
                 if (task := asyncio.current_task()) is not None:
