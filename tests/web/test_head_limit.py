@@ -117,3 +117,28 @@ def test_a_chunks_extension_is_bounded():
     with pytest.raises(HeadTooLarge):
         for _ in range(11):
             reader.feed(PIECE)
+
+
+class LateReader(Reader):
+    """Judges a head when it is whole."""
+
+    def on_message_begin(self):
+        super().on_message_begin()
+        self.headers = []
+
+    def on_header(self, name, value):
+        self.headers.append((name, value))
+
+    def on_headers_complete(self):
+        self.limit.end_head(b"/", self.headers)
+
+
+@pytest.mark.parametrize("second", [b"a: b\r\n" * 20, b"a: %b\r\n" % (b"x" * 1200)])
+def test_each_of_two_heads_in_one_piece_is_bounded_when_it_is_whole(second):
+    reader = LateReader()
+    first = b"GET / HTTP/1.1\r\na: b\r\n\r\n"
+    reader.feed(first * 200)
+    assert reader.messages == 200
+    with pytest.raises(httptools.HttpParserError):
+        reader.feed(first + b"GET / HTTP/1.1\r\n%b\r\n" % second)
+    assert (reader.messages, reader.limit.error is None) == (201, False)

@@ -129,15 +129,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._in_head = True
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        """See httptools."""
-        self._head.add_bytes(len(url))
-        self.url += url
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, of which nothing is kept: by then the headers have been acted on."""
-        self._head.add_header(name, value)
         if not self._in_head:
+            self._head.add_header(name, value)
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -146,7 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or queue the request behind the one being answered."""
-        self._head.mark_progress()
+        self._head.end_head(self.url, self.headers)
         self._in_head = False
         if self.parser.should_upgrade() and not self._opens_websocket():
             return
@@ -177,9 +172,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:  # type: ignore[override]
         self._running = cycle
-        self._unfinished = None
         self._state.idle.pop(self, None)
-        self._cancel_timer()
+        if self._timer is not None:
+            self._cancel_timer()
         mark_scope(cycle.scope, self._state)  # type: ignore[arg-type]
         super()._start_asgi_task(cycle, partial(self._answer, cycle, app))
 
