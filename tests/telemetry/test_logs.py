@@ -128,6 +128,76 @@ def test_what_was_logged_last_is_written_when_the_process_ends() -> None:
     assert json.loads(line)["event"] == "the last words"
 
 
+ENDINGS = """
+import atexit, logging, sys, threading
+
+log = logging.getLogger("radixway.x")
+
+
+def say(*_, log=log):
+    log.info("the last words")
+
+
+class Late:
+    __del__ = say
+
+
+if sys.argv[1] == "atexit":
+    atexit.register(say)  # before ours: it runs after it
+
+from radixway.config import LogsSection
+from radixway.telemetry import configure_logging, flush_logs
+
+configure_logging(LogsSection())
+if "again" in sys.argv:
+    log.info("earlier words")
+    flush_logs()
+if sys.argv[1] == "del":
+    late = Late()
+if sys.argv[1] == "thread":
+    main = threading.current_thread()
+    threading.Thread(target=lambda: say(main.join())).start()
+if sys.argv[1] == "fork":
+    from multiprocessing import get_context
+
+    child = get_context("fork").Process(target=say)
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+if sys.argv[1] == "no thread":
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    threading.Thread.start = refuse
+    say()
+"""
+
+
+@pytest.mark.parametrize("earlier", [(), ("again",)], ids=["the first line", "not the first line"])
+@pytest.mark.parametrize("when", ["atexit", "del", "thread", "fork", "no thread"])
+def test_a_process_that_logs_while_it_ends_ends_and_its_line_is_there(when: str, earlier: tuple[str, ...]):
+    command = [sys.executable, "-c", ENDINGS, when, *earlier]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    said = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert said == ["earlier words"] * len(earlier) + ["the last words"]
+    assert done.returncode == 0
+
+
+def test_a_process_whose_lines_nobody_reads_ends() -> None:
+    program = (
+        "import atexit, logging; log = logging.getLogger('radixway.x')\n"
+        "atexit.register(lambda: [log.info('x' * 100) for _ in range(1000)])\n"
+        "from radixway.config import LogsSection; from radixway.telemetry import *\n"
+        "configure_logging(LogsSection())\n"
+        "class Late:\n"
+        "    def __del__(self): log.info('late')\n"
+        "late = Late()\n"
+        "for _ in range(3000): log.info('x' * 100)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
+        assert process.wait(60) == 0
+
+
 @pytest.fixture
 def stderr(capsys):
     return lambda: capsys.readouterr().err

@@ -1,10 +1,17 @@
-"""Lines on their way to a stream, written by a thread: whoever logs waits for no reader."""
+"""Lines on their way to a stream, written by a thread: whoever logs waits for no reader.
+
+At the end of a process no thread runs any more, nor does one in a forked child. There, whoever logs writes.
+"""
 
 from __future__ import annotations
 
 import atexit
+import os
+import select
+import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import IO
@@ -18,7 +25,7 @@ _GATHERING_S = 0.02
 """How long lines gather until they are written: to wake a thread for each would cost more than its line."""
 _AT_ONCE = 500
 _FAREWELL_S = 2.0
-"""How long the last lines may take at the end of the process."""
+"""How long the last lines may wait for their reader at the end of the process, all of them together."""
 
 
 class LineWriter:
@@ -40,23 +47,32 @@ class LineWriter:
         self._most = most
         self._waiting: deque[Line] = deque()
         self._told_lost = 0
-        self._wanted = threading.Event()
-        self._written = threading.Condition()
-        self._writing = False
         self._hurry = False
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        atexit.register(self.flush, _FAREWELL_S)
+        self._writes_directly = False
+        """There is no thread, or soon will not be: `put` writes."""
+        self._patience_s = _FAREWELL_S
+        """How long `put` may still wait for the reader, in all."""
+        self._make_locks()
+        _writers.add(self)
+        atexit.register(self._end)
 
     def put(self, line: Line) -> None:
-        """Have a line written soon. From any thread; never waits."""
+        """Have a line written soon. From any thread; never waits while a thread can write.
+
+        Where none can, because the interpreter ends or has no thread to give, the line is written here, and
+        waits for its reader at most `_FAREWELL_S` less what earlier ones have waited.
+        """
         if len(self._waiting) >= self._most:
             self.lost += 1
             return
         self._waiting.append(line)
-        if not self._wanted.is_set():
+        if self._writes_directly or sys.is_finalizing():
+            self._write_waiting()
+        elif not self._wanted.is_set():
             self._wanted.set()
-            self._start()
+            if not self._start():
+                self._wanted.clear()  # the next line tries again
+                self._write_waiting()
 
     def flush(self, within_s: float) -> bool:
         """Wait until everything is written that waits now; whether it was, in that time."""
@@ -69,15 +85,46 @@ class LineWriter:
 
     def close(self) -> None:
         """Nobody will use it any more."""
-        atexit.unregister(self.flush)
+        atexit.unregister(self._end)
 
-    def _start(self) -> None:
-        """Unless it runs: in a process that was forked, it does not any more."""
+    def _make_locks(self) -> None:
+        self._wanted = threading.Event()
+        self._written = threading.Condition()
+        self._writing = False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._turn = threading.RLock()
+        """Held by whoever writes. A finalizer may log while its own thread writes."""
+
+    def _end(self) -> None:
+        """The process ends: write what waits, and from here on every line where it is logged."""
+        self._writes_directly = True
+        began = time.monotonic()
+        self.flush(self._patience_s)
+        self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
+        self._write_waiting()
+
+    def _begin_as_child(self) -> None:
+        """The process was forked: it has neither the thread nor what others did with locks.
+
+        It may end at any moment without a word (`os._exit`), so nothing waits in it.
+        """
+        self._waiting.clear()  # the parent writes these
+        self._make_locks()
+        self._writes_directly = True
+
+    def _start(self) -> bool:
+        """Unless it runs; False where no thread can be had."""
         if self._thread is None or not self._thread.is_alive():
             with self._starting:
                 if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=self._run, name="radixway-logs", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="radixway-logs", daemon=True)
+                    try:
+                        thread.start()
+                    except RuntimeError:
+                        return False
+                    self._thread = thread
+        return True
 
     def _run(self) -> None:
         while True:
@@ -87,18 +134,32 @@ class LineWriter:
             self._wanted.clear()
             while self._waiting:
                 self._writing = True
-                self._write(self._take())
+                with self._turn:
+                    self._write_some()
                 self._writing = False
             with self._written:
                 self._written.notify_all()
 
+    def _write_waiting(self) -> None:
+        """Write what waits, in this thread, and lose what is not read in time. Raises nothing."""
+        began = time.monotonic()
+        if self._turn.acquire(timeout=self._patience_s):
+            try:
+                until = began + self._patience_s
+                while self._waiting:
+                    self._write_some(until)
+            finally:
+                self._turn.release()
+        self._patience_s = max(0.0, self._patience_s - (time.monotonic() - began))
+
     def _take(self) -> list[str]:
+        """Raises whatever keeps even a line about lines from being made."""
         lines: list[str] = []
         while self._waiting and len(lines) < _AT_ONCE:
             make = self._waiting.popleft()
             try:
                 lines.append(make())
-            except Exception as error:  # noqa: BLE001  the rim of the thread: the next line may be one
+            except Exception as error:  # noqa: BLE001  the next line may be one
                 lines.append(self._own(f"a line could not be written: {type(error).__name__}"))
         lost = self.lost
         if lost > self._told_lost:
@@ -107,12 +168,52 @@ class LineWriter:
             self._told_lost = lost
         return lines
 
-    def _write(self, lines: list[str]) -> None:
-        stream = self._stream()
+    def _write_some(self, until: float | None = None) -> None:
+        """`until`: when to give up, as `time.monotonic` tells it; None: when it is read."""
         try:
-            stream.write("\n".join(lines) + "\n")
-            stream.flush()
+            text = "\n".join(self._take()) + "\n"
+            stream = self._stream()
+            if (descriptor := _descriptor_of(stream)) is None:
+                stream.write(text)
+                stream.flush()
+            else:
+                _write_to(descriptor, text.encode(stream.encoding or "utf-8", "backslashreplace"), until)
         except BrokenPipeError:
             self._on_broken_pipe()
-        except (OSError, ValueError):  # it is closed, or full: who could be told?
+        except Exception:  # noqa: BLE001  it is closed, or gone with the interpreter: who could be told?
             pass
+
+
+def _descriptor_of(stream: IO[str]) -> int | None:
+    """None: it is a file of Python's alone.
+
+    Past the stream's own buffer: a thread that is stopped while it holds that one's lock ends the interpreter
+    with a fatal error.
+    """
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError):
+        return None
+
+
+def _write_to(descriptor: int, left: bytes, until: float | None) -> None:
+    ready = select.poll()
+    ready.register(descriptor, select.POLLOUT)
+    while left:
+        if until is not None and not ready.poll(max(0.0, until - time.monotonic()) * 1e3):
+            return
+        try:  # as much as a pipe takes at once where it is ready, so that this does not wait either
+            left = left[os.write(descriptor, left if until is None else left[: select.PIPE_BUF]) :]
+        except BlockingIOError:  # somebody made it so
+            ready.poll(None if until is None else 0)
+
+
+_writers: weakref.WeakSet[LineWriter] = weakref.WeakSet()
+
+
+def _begin_as_child() -> None:
+    for writer in _writers:
+        writer._begin_as_child()
+
+
+os.register_at_fork(after_in_child=_begin_as_child)
