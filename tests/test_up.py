@@ -96,6 +96,17 @@ async def test_an_engine_that_is_configured_to_publish_elsewhere_does(
         await end(process)
 
 
+async def test_a_gateway_that_cannot_start_ends_it_and_the_engine(
+    tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RADIXWAY_HOME", str(tmp_path))
+    monkeypatch.setenv("RADIXWAY__CHAT__DATABASE", "postgresql://nobody@127.0.0.1:1/nothing")
+    async with up(scripted_engine(tmp_path, "exec cat"), free_port) as process:
+        _, told = await process.communicate()
+        assert process.returncode == 2
+        assert b"chat.database" in told and b"Traceback" not in told
+
+
 async def end(process: asyncio.subprocess.Process) -> None:
     """Stop it as Ctrl-C does."""
     process.send_signal(signal.SIGINT)

@@ -72,7 +72,7 @@ class EngineProcess:
         if publish:
             for what in ("endpoint", "replay-endpoint"):
                 self._command += [f"--kv-events-{what}", _endpoint(Path(self._sockets.name, what))]
-        self._process: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._was_ready = False
         self._hurried = asyncio.Event()
 
@@ -86,14 +86,9 @@ class EngineProcess:
         pause_s = first
         while True:
             began = monotonic()
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=self._stdout,
-                env=self._env,
-                start_new_session=True,
-            )
-            code = await self._process.wait()
+            self._starting = asyncio.create_task(self._start())
+            process = await asyncio.shield(self._starting)  # a half-started one could not be ended
+            code = await process.wait()
             if not self._was_ready:
                 if code <= 0:
                     raise EngineKilled(code)
@@ -103,14 +98,28 @@ class EngineProcess:
             log.warning("the engine ended with %d; starting it again in %g s", code, pause_s)
             await asyncio.sleep(pause_s)
 
+    async def _start(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=self._stdout,
+            env=self._env,
+            start_new_session=True,
+        )
+
     async def stop(self) -> None:
         """Ask it to finish and leave, then insist."""
         with self._sockets:
             await self._end()
 
     async def _end(self) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
+        if self._starting is None:
+            return
+        try:
+            process = await asyncio.shield(self._starting)
+        except OSError:  # it could not even be started, as `supervise` has said
+            return
+        if process.returncode is not None:
             return
         process.terminate()
         ended = asyncio.create_task(process.wait())

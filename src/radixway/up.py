@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,9 @@ async def run_gateway(config: Config) -> int:
     listener = bind(config.gateway.host, config.gateway.port)
     gateway = Gateway(config)
     server = gateway.make_server(listener)
-    server.stop_on_signals()
-    async with gateway.running():
-        await server.serve(lambda: _begin(server.url, gateway))
+    with server.stopped_by_signals():
+        async with gateway.running():
+            await server.serve(lambda: _begin(server.url, gateway))
     return 0
 
 
@@ -73,30 +72,21 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     workers = (*config.workers, WorkerSection(url=engine.url, api_key=config.engine.api_key))
     gateway = Gateway(config.model_copy(update={"workers": workers}))
     server = gateway.make_server(listener)
-    stopping = False
-
-    def stop() -> None:
-        nonlocal stopping
-        if stopping:
-            engine.hurry()
-        stopping = True
-        server.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    supervising = asyncio.create_task(engine.supervise())
-    presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
-    try:
-        async with gateway.running():
-            serving = asyncio.create_task(server.serve(gateway.warm_up))
-            await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+    with server.stopped_by_signals(on_second=engine.hurry):
+        supervising = asyncio.create_task(engine.supervise())
+        presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
+        try:
+            async with gateway.running():
+                serving = asyncio.create_task(server.serve(gateway.warm_up))
+                await asyncio.wait({serving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+                presenting.cancel()
+                server.stop()
+                await serving
+        finally:
+            supervising.cancel()
             presenting.cancel()
-            server.stop()
-            await serving
-    finally:
-        supervising.cancel()
-        await asyncio.gather(supervising, presenting, return_exceptions=True)
-        await engine.stop()
+            await asyncio.gather(supervising, presenting, return_exceptions=True)
+            await engine.stop()
     for task in (supervising, presenting):
         if not task.cancelled() and (error := task.exception()):
             raise error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, Any, NoReturn
@@ -136,15 +135,11 @@ def engine(
 
 def run_server(serving: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a gateway to its end under uvloop and exit with what it returns."""
-    import uvloop
-
     from radixway.engine_process import EngineKilled
-    from radixway.web import CannotListen
+    from radixway.web import CannotListen, run_to_end
 
     try:
-        told = uvloop.run(serving)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C again: it is on its way out
-        sys.exit(told)
+        sys.exit(run_to_end(serving))
     except (ConfigError, CannotListen, EngineKilled) as error:
         fail(str(error))
 
@@ -164,7 +159,7 @@ def _check_engine_exposure(settings: Config, host: str) -> None:
 def _run_engine(settings: Config, host: str, port: int) -> None:
     """Run an engine to its end, with a bar while it loads."""
     try:
-        from radixway.engine.server import run_engine
+        from radixway.engine.server import serve as serve_engine
     except ModuleNotFoundError as error:
         fail(f"the engine is not installed (there is no {error.name}): pip install 'radixway[engine]'")
     from rich.progress import Progress, TaskID
@@ -172,7 +167,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from radixway.engine.errors import EngineError
     from radixway.telemetry import ServerConsole, configure_logging
     from radixway.telemetry.tracing import build_tracing
-    from radixway.web import ServerLimits, raise_file_limit
+    from radixway.web import ServerLimits, raise_file_limit, run_to_end
 
     configure_logging(settings.telemetry.logs)
     terminal = Console(stderr=True)
@@ -192,8 +187,10 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
         tracing = build_tracing(settings.telemetry.tracing, service="radixway-engine", role="engine")
         raise_file_limit()
         limits = ServerLimits(**settings.limits.server.model_dump())
-        run_engine(
-            settings.engine, host, port, progress=show, on_ready=serving, tracing=tracing, limits=limits
+        run_to_end(
+            serve_engine(
+                settings.engine, host, port, progress=show, on_ready=serving, tracing=tracing, limits=limits
+            )
         )
     except (EngineError, ConfigError) as error:
         bar.stop()

@@ -54,8 +54,8 @@ async def run_console(options: ConsoleOptions, ready: Callable[[str], None]) -> 
         await stack.enter_async_context(watch.running())
         await stack.enter_async_context(lifespan.router.lifespan_context(lifespan))
         server = AppServer(app, listener, drain_s=1, websockets=True)  # after NiceGUI has looked for servers
-        server.stop_on_signals()
-        await server.serve(lambda: ready(server.url))
+        with server.stopped_by_signals():
+            await server.serve(lambda: ready(server.url))
 
 
 def _build(options: ConsoleOptions, line: Line, watch: Watch) -> tuple[Guard, FastAPI]:

@@ -10,6 +10,7 @@ from radixway.web.connections import ServerStopping, is_ending
 from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
 from radixway.web.limits import ServerCounts, ServerLimits, raise_file_limit
+from radixway.web.process_end import end_process_within, keep_process, run_to_end
 from radixway.web.request_origin import OriginCheck
 from radixway.web.routes import join
 from radixway.web.serving import AppServer, CannotListen, bind, bind_unix, is_loopback_host, url_of
@@ -39,9 +40,11 @@ __all__ = [
     "Via",
     "bind",
     "bind_unix",
+    "end_process_within",
     "is_ending",
     "is_loopback_host",
     "join",
+    "keep_process",
     "limited",
     "raise_file_limit",
     "read_body",
@@ -49,6 +52,7 @@ __all__ = [
     "read_json",
     "read_open",
     "request_id_of",
+    "run_to_end",
     "send_error",
     "url_of",
 ]

@@ -22,6 +22,7 @@ from radixway.web.asgi import App
 from radixway.web.connections import ConnectionState
 from radixway.web.http_protocol import HttpProtocol
 from radixway.web.limits import ServerCounts, ServerLimits
+from radixway.web.process_end import end_process_within, keep_process
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ _LAST_WORDS_S = 5.0
 """How long requests that are ended because the server ends may take to say so."""
 _HURRIED_WORDS_S = 0.5
 """The same after a second signal."""
+_CLOSE_WITHIN_S = 30.0
+"""After a signal, for all but the drain: a start that is broken off, and whatever is closed at the end."""
 
 
 class CannotListen(Exception):
@@ -103,6 +106,9 @@ class AppServer:
         send. `counts`: where it is counted how often a limit was met.
         """
         self._on_stop = on_stop
+        self._drain_s = drain_s
+        self._starting: asyncio.Task[Any] | None = None
+        """Who prepares what is to be served, from `stopped_by_signals` to `serve`."""
         state = ConnectionState(limits or ServerLimits(), counts or ServerCounts())
         self.url = url_of(listener)
         self._listener = listener
@@ -128,14 +134,45 @@ class AppServer:
 
     async def serve(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Answer requests until stopped; then let running ones finish for `drain_s` seconds."""
+        self._starting = None
         self._server.on_ready = on_ready
         await self._server.serve(sockets=[self._listener])
 
-    def stop_on_signals(self) -> None:
-        """Take SIGINT and SIGTERM as `stop`. Main thread only."""
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, self.stop)
+    @contextmanager
+    def stopped_by_signals(self, on_second: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Within it SIGINT and SIGTERM are `stop`, and cancel the block if that has not come to `serve` yet.
+
+        A block that was cancelled by a signal ends without an error. `on_second` is called with every signal
+        after the first. A block that does not end in time after a signal ends with its process: see
+        `end_process_within`. Main thread only.
+        """
+        loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
+        cancelled: asyncio.Task[Any] | None = None
+
+        def stop() -> None:
+            nonlocal cancelled
+            if again := self._server.should_exit:
+                on_second()
+            end_process_within(_CLOSE_WITHIN_S if again else self._drain_s + _CLOSE_WITHIN_S)
+            self.stop()
+            if self._starting is not None:
+                cancelled = self._starting
+                cancelled.cancel()
+                self._listener.close()  # whoever has connected need not wait any longer
+
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, stop)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if cancelled is None:
+                raise
+            cancelled.uncancel()
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+            keep_process()
 
     def stop(self) -> None:
         """Drain and end; called again, end at once."""

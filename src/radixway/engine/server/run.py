@@ -17,12 +17,13 @@ from radixway.engine.server.app import App, build_app
 from radixway.engine.text import AnswerText
 from radixway.telemetry.tracing import Tracing
 from radixway.tokenizer import TemplateError, Tokenizer, TokenizerError
-from radixway.web import AppServer, CannotListen, ServerLimits, bind
+from radixway.web import AppServer, CannotListen, ServerLimits, bind, end_process_within, keep_process
 
 log = logging.getLogger(__name__)
 
 DRAIN_S = 30.0
 _FAREWELL_S = 5.0  # for answers that were ended to say so
+_STOP_WITHIN_S = 30.0  # after a signal, for all but the drain
 
 
 class AddressTaken(EngineError):
@@ -81,7 +82,7 @@ async def serve(
         listener = bind(host, port)
     except CannotListen as error:
         raise AddressTaken(str(error)) from None
-    with listener, _signals_set(stop):
+    with listener, _signals_set(stop, drain_s):
         loaded = await _load(config, progress or _ProgressLog(), stop)
         if loaded is None:
             return
@@ -158,8 +159,11 @@ async def _load(
 
 
 @contextmanager
-def _signals_set(stop: asyncio.Event) -> Iterator[None]:
-    """The first SIGINT or SIGTERM sets `stop`, in the main thread; a second one ends the process."""
+def _signals_set(stop: asyncio.Event, drain_s: float) -> Iterator[None]:
+    """The first SIGINT or SIGTERM sets `stop`, in the main thread; a second one ends the process.
+
+    So does the time, where something hangs: `drain_s` is only for requests.
+    """
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
 
@@ -171,6 +175,7 @@ def _signals_set(stop: asyncio.Event) -> Iterator[None]:
         restore()
         for number in signals:  # Python's own SIGINT would wait for threads that still work
             signal.signal(number, signal.SIG_DFL)
+        end_process_within(drain_s + _STOP_WITHIN_S)
         stop.set()
 
     for number in signals:
@@ -179,6 +184,8 @@ def _signals_set(stop: asyncio.Event) -> Iterator[None]:
         yield
     finally:
         restore()
+        if signals:
+            keep_process()
 
 
 class _ProgressLog:
