@@ -105,7 +105,7 @@ async def sign_in(browser: Browser, url: str, key: str) -> list[Any]:
 async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> AsyncIterator[OpenPage]:
     """`await open_page("/workers", phone=True, dark=True, locale="zh-CN")`: a page of a signed-in
     browser's, once it is alive. An error in its scripts fails the test. `url`: of another gateway, with the
-    cookies of `sign_in` there."""
+    cookies of `sign_in` there. `before`: called with the page before it goes there."""
     contexts = []
     errors: list[str] = []
 
@@ -117,6 +117,7 @@ async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> Async
         locale: str = "en-GB",
         url: str | None = None,
         cookies: Sequence[Any] = (),
+        before: Callable[[Page], Awaitable[None]] | None = None,
     ) -> Page:
         context = await browser.new_context(
             viewport=PHONE if phone else WIDE,
@@ -130,6 +131,8 @@ async def open_page(live: Live, browser: Browser, signed_in: list[Any]) -> Async
         await context.add_cookies([*signed_in, *cookies])
         page = await context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
+        if before is not None:
+            await before(page)
         await page.goto(f"{url or live.url}/console{path}")
         await page.locator("#rw-main").wait_for()
         await page.wait_for_function("() => window.did_handshake")

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import ClientSession
 from playwright.async_api import expect
 
+from held_socket import HeldSocket
 from scripted_worker import scripted_worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -48,6 +49,45 @@ async def test_a_chat_with_a_stop_a_regenerate_and_branches(open_page, live, pic
     await expect(answer.get_by_text("Stopped")).to_be_visible()
     await answer.get_by_role("button", name="Next branch").click()
     await expect(answer.get_by_text("2/2")).to_be_visible()
+
+
+async def test_what_is_typed_while_a_question_is_sent_is_kept(open_page, live):
+    socket = HeldSocket()
+    page = await open_page("/chat", before=socket.attach)
+    await page.get_by_text("How it is answered").click()
+    await page.get_by_label("Most tokens").fill("8")
+    text = page.get_by_label("Say something")
+    await text.click()
+    await page.keyboard.type("What is a radix tree?")
+    socket.hold("")
+    await page.keyboard.press("Enter")
+    await socket.arrived()
+    await page.keyboard.type("And what is a KV cache?")
+    async with page.expect_event("framenavigated"):
+        socket.release()
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await expect(text).to_have_value("And what is a KV cache?")
+    await text.press("Enter")
+    await expect(page.locator("article.answer")).to_have_count(2)
+    await expect(text).to_have_value("")
+    questions = page.locator("article:not(.answer)")
+    await expect(questions.first).to_contain_text("What is a radix tree?")
+    await expect(questions.last).to_contain_text("And what is a KV cache?")
+
+
+async def test_a_question_that_is_not_taken_is_back_in_the_field(open_page, live):
+    page, other = await open_page("/chat"), await open_page("/chat")
+    await page.get_by_text("How it is answered").click()
+    await page.get_by_label("Most tokens").fill("8")
+    await say(page, "What is a radix tree?")
+    await expect(page.locator("article.answer")).to_have_attribute("data-state", "complete")
+    await other.goto(page.url)
+    await other.get_by_role("button", name="Delete").click()
+    await other.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    await other.wait_for_url(f"{live.url}/console/chat")
+    await say(page, "And what is a KV cache?")
+    await expect(page.locator(".q-notification")).to_be_visible()
+    await expect(page.get_by_label("Say something")).to_have_value("And what is a KV cache?")
 
 
 async def test_an_answer_goes_on_while_the_page_is_loaded_anew(open_page, live):

@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 from playwright.async_api import expect
 
+from held_socket import HeldSocket
 from maths_rules import RULES
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -18,6 +19,19 @@ async def write(page, text):
     await code.click()
     await page.keyboard.press("Control+A")
     await page.keyboard.insert_text(text)
+
+
+async def written(page):
+    """What stands in the editor, of which a page shows only what is in sight."""
+    return await page.locator(".rw-editor").evaluate(
+        "e => getElement(e.id.slice(1)).editor.state.doc.toString()"
+    )
+
+
+async def cursor(page):
+    return await page.locator(".rw-editor").evaluate(
+        "e => getElement(e.id.slice(1)).editor.state.selection.main.head"
+    )
 
 
 async def ask(live, text):
@@ -80,8 +94,92 @@ async def test_whoever_comes_second_writes_nothing_and_is_told(open_page, rules)
     assert await asyncio.to_thread(rules.read_text) == RULES + "# theirs\n"
 
 
+async def test_what_is_applied_is_what_is_seen(open_page, rules):
+    socket = HeldSocket()
+    page = await open_page("/rules", before=socket.attach)
+    await write(page, RULES + "# mine\n")
+    discard = page.get_by_role("button", name="Discard")
+    await expect(page.get_by_text("No mistakes.")).to_be_visible()
+    socket.hold("setEditorValue")
+    await discard.click()
+    await (
+        socket.arrived()
+    )  # the text of the file is on its way to the page, and nothing can be typed into the old
+    await expect(page.locator(".cm-content")).to_have_attribute("contenteditable", "false")
+    socket.release()
+    await expect(page.locator(".cm-content")).to_have_attribute("contenteditable", "true")
+    assert await written(page) == RULES
+    await page.locator(".cm-content").click()
+    await page.keyboard.press("Control+End")
+    await page.keyboard.type("# and mine 🙂")
+    await expect(page.locator("#rw-difference .rw-added")).to_have_text("+# and mine 🙂")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("is in force.")).to_be_visible()
+    assert await asyncio.to_thread(rules.read_text) == await written(page) == RULES + "# and mine 🙂"
+
+
+async def test_edits_are_not_left_without_a_question(open_page, rules):
+    page = await open_page("/rules")
+    questions = []
+
+    async def stay(dialog):
+        questions.append(dialog.type)
+        await dialog.dismiss()
+
+    page.on("dialog", stay)
+    await write(page, RULES + "# mine\n")
+    async with page.expect_event("dialog"):
+        await page.get_by_role("link", name="Workers").click(no_wait_after=True)
+    assert await written(page) == RULES + "# mine\n"
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("is in force.")).to_be_visible()
+    await page.get_by_role("link", name="Workers").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Workers")
+    assert questions == ["beforeunload"]
+
+
+async def test_a_rollback_asks_before_it_drops_edits(open_page, rules):
+    page = await open_page("/rules")
+    await write(page, RULES + "# applied\n")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("is in force.")).to_be_visible()
+    await write(page, RULES + "# mine\n")
+    await page.get_by_role("button", name="Roll back").first.click()
+    question = page.get_by_role("alertdialog")
+    await expect(question).to_contain_text("drop your edits")
+    await question.get_by_role("button", name="Cancel").click()
+    await expect(question).to_be_hidden()
+    assert await written(page) == RULES + "# mine\n"
+    assert await asyncio.to_thread(rules.read_text) == RULES + "# applied\n"
+    await page.get_by_role("button", name="Roll back").first.click()
+    await question.get_by_role("button", name="Roll back").click()
+    await expect(page.locator(".cm-content")).not_to_contain_text("# mine")
+    assert await written(page) == await asyncio.to_thread(rules.read_text) == RULES
+
+
 async def test_in_chinese_and_on_a_phone(open_page):
     page = await open_page("/rules", phone=True, locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("规则")
     await expect(page.locator(".cm-content")).to_contain_text("default_model")
     assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+COMMENT = "# " + "".join(f"word{number} " for number in range(100))
+
+
+async def test_what_is_typed_while_a_check_comes_back_is_kept(open_page, rules):
+    socket = HeldSocket()
+    page = await open_page("/rules", before=socket.attach)
+    await write(page, RULES + "shiped_prompts: true\n")
+    await expect(page.locator("#rw-mistakes")).to_contain_text("there is no such key")
+    for number in range(3):
+        socket.hold("rw-bad-line")
+        await page.keyboard.type(f"# {number} ")
+        await socket.arrived()  # the check's outcome is on its way to the page, which is typed in
+        await page.keyboard.type(COMMENT)
+        socket.release()
+    await page.keyboard.type("end")
+    text = RULES + "shiped_prompts: true\n" + "".join(f"# {number} {COMMENT}" for number in range(3)) + "end"
+    await expect(page.locator("#rw-difference")).to_contain_text("word99 end")
+    assert await written(page) == text
+    assert await cursor(page) == len(text)

@@ -41,6 +41,11 @@
     window.socket.on("connect_error", leave);
   }, 200);
 
+  const kept = new Map();
+  const ask_about_edits = (event) => {
+    for (const [id, saved] of kept) if (getElement(id)?.editor?.state.doc.toString() !== saved) event.preventDefault();
+  };
+
   window.radixway = {
     /** Remember a preference for a year, and show the page as it says. */
     prefer(name, value) {
@@ -57,6 +62,26 @@
       const last = Math.max(...series.flatMap((line) => line.data.slice(-1).map((point) => point[0])));
       const first = Math.min(...series.flatMap((line) => line.data.slice(0, 1).map((point) => point[0])));
       chart.setOption({ series, xAxis: { min: first, max: last } });
+    },
+    /** The text editor in the element of that number. */
+    editor: (id) => getElement(id).editor,
+    /** Have the browser ask before a page is left whose editor holds anything but `saved`. */
+    ask_before_leaving(id, saved) {
+      if (!kept.size) addEventListener("beforeunload", ask_about_edits);
+      kept.set(id, saved);
+    },
+    /** Empty the text field of that number. Returns what stood there; null, and nothing is changed, if that was blank. */
+    take_text(id) {
+      const field = getElement(id);
+      const text = field.inputValue ?? "";
+      if (!text.trim()) return null;
+      field.inputValue = "";
+      return text;
+    },
+    /** Put back what was taken, before what was typed since. */
+    put_back_text(id, text) {
+      const field = getElement(id);
+      field.inputValue = [text, field.inputValue].filter(Boolean).join("\n");
     },
     /** A form of one button. */
     post(path) {

@@ -61,4 +61,6 @@ TEXTS = {
     "rules.past.current": Said("current", "当前"),
     "rules.past.look": Said("Compare", "比较"),
     "rules.past.back": Said("Roll back", "回滚"),
+    "rules.past.back.sure": Said("Roll back, and drop your edits?", "回滚并放弃您的修改？"),
+    "rules.past.back.lost": Said("You have edits that are not applied.", "您有尚未应用的修改。"),
 }

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from nicegui import ui
 
 from radixway.console.page import Visit
 
 AUTO = "auto"
-_ENTER = "(e) => { if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); emit(); } }"
+_TAKE = "const text = radixway.take_text({id}); if (text !== null) emit(text);"
+_ENTER = (
+    "(e) => {{ if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {{ e.preventDefault(); {take} }} }}"
+)
+_CLICK = "() => {{ {take} }}"
 
 
 class Composer:
-    """Drawn where it is made. `send` is called with what stands there; it stays until `clear`."""
+    """Drawn where it is made. `send` is called with what stood there: the browser takes it away before
+    anything else is typed. What was not said is to be `put_back`.
+    """
 
     def __init__(
         self,
         visit: Visit,
         models: Sequence[str],
         plugins: Sequence[Mapping[str, Any]],
-        send: Callable[[], Awaitable[None]],
+        send: Callable[[str], Awaitable[None]],
         stop: Callable[[], Awaitable[None]],
     ) -> None:
         say = visit.say
@@ -30,8 +37,10 @@ class Composer:
             with ui.element("div").classes("rw-row rw-tight rw-nowrap"):
                 self._text = ui.textarea(placeholder=say("chat.say")).props("outlined autogrow rows=1")
                 self._text.classes("rw-grow").props(f'aria-label="{say("chat.say")}"')
-                self._text.on("keydown", send, js_handler=_ENTER)
-                self._send = ui.button(icon="send", on_click=send).props("unelevated")
+                take = _TAKE.format(id=self._text.id)
+                self._text.on("keydown", lambda event: send(event.args), js_handler=_ENTER.format(take=take))
+                self._send = ui.button(icon="send").props("unelevated")
+                self._send.on("click", lambda event: send(event.args), js_handler=_CLICK.format(take=take))
                 self._send.props(f'aria-label="{say("chat.send")}"')
                 self._stop = ui.button(icon="stop", on_click=stop).props("unelevated color=negative")
                 self._stop.props(f'aria-label="{say("chat.stop")}"')
@@ -49,14 +58,10 @@ class Composer:
                 self._system = ui.textarea(say("chat.system")).props("outlined autogrow dense")
         self.under_way(False)
 
-    @property
-    def text(self) -> str:
-        """What is to be said."""
-        return str(self._text.value or "")
-
-    def clear(self) -> None:
-        """It was said."""
-        self._text.value = ""
+    def put_back(self, text: str) -> None:
+        """It was not said."""
+        put = f"radixway.put_back_text({self._text.id}, {msgspec.json.encode(text).decode()})"
+        self._text.client.run_javascript(put)
 
     def like(self, model: str | None) -> None:
         """Ask for that model, as the answer before did."""

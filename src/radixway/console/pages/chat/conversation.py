@@ -30,6 +30,7 @@ class Conversation:
         self._chat: Mapping[str, Any] = {}
         self._hearing: asyncio.Task[None] | None = None
         self._under_way: str | None = None
+        self._is_sending = False
         say = visit.say
         with ui.element("div").classes("rw-row rw-chat-head"):
             with (
@@ -97,21 +98,29 @@ class Conversation:
             self._hearing.cancel()
             self._hearing = None
 
-    async def send(self) -> None:
-        """Say what stands in the composer."""
+    async def send(self, text: str) -> None:
+        """Say `text`, or put it back into the composer."""
         composer = self.composer
-        if composer is None or not composer.text.strip() or self._under_way is not None:
+        assert composer is not None
+        if self._is_sending or self._under_way is not None:
+            composer.put_back(text)
             return
-        async with self._doing():
-            if self._id is None:
-                self._id = str((await self._account.post("/v1/chats", {}))["id"])
-                ui.navigate.history.replace(self._visit.link(f"/chat/{self._id}"))
-                self._listing.follow(self._id)
-            body = {"content": composer.text, **composer.wish()}
-            await self._account.post(f"/v1/chats/{self._id}/messages", body)
-            composer.clear()
-            await self.open()
-            await self._listing.refresh()
+        self._is_sending, is_said = True, False
+        try:
+            async with self._doing():
+                if self._id is None:
+                    self._id = str((await self._account.post("/v1/chats", {}))["id"])
+                    ui.navigate.history.replace(self._visit.link(f"/chat/{self._id}"))
+                    self._listing.follow(self._id)
+                body = {"content": text, **composer.wish()}
+                await self._account.post(f"/v1/chats/{self._id}/messages", body)
+                is_said = True
+                await self.open()
+                await self._listing.refresh()
+        finally:
+            self._is_sending = False
+            if not is_said:
+                composer.put_back(text)
 
     async def stop(self) -> None:
         """End the answer under way; its words stay."""

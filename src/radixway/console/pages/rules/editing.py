@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import msgspec
 from nicegui import background_tasks, ui
 
 from radixway.console.page import Visit
@@ -18,18 +20,27 @@ tell();
 """
 _PAUSE_S = 0.4
 """After the last key before a text is checked."""
+_ANSWERS_WITHIN_S = 30.0
+"""A browser over a slow line."""
 
 
 class Editor:
-    """Drawn where it is made. `on_change` is called when a text was checked."""
+    """Drawn where it is made. The browser alone has the text: the server reads it and calls the editor's
+    methods, but never sets the element's properties, because its own, older text would be sent with them.
+
+    `on_change` is called when the text is about to change and when it was read and checked.
+    """
 
     def __init__(self, visit: Visit, text: str, on_change: Callable[[], None], *, editable: bool) -> None:
         self._visit = visit
         self._on_change = on_change
+        self._editable = editable
         self._checking: asyncio.Task[None] | None = None
         self.mistakes: Sequence[Mapping[str, Any]] = ()
         self.is_checked = False
-        """What stands there now was found to be without mistakes, or with these."""
+        """`text` is what stands there, and was found to be without mistakes, or with these."""
+        self.text = with_newlines(text)
+        """As it was read last."""
         dark = bool(visit.preferences.dark)
         self._code = ui.codemirror(
             text,
@@ -37,26 +48,45 @@ class Editor:
             theme="githubDark" if dark else "githubLight",
             indent="  ",
             line_wrapping=False,
-            on_change=self._changed,
         ).classes("rw-editor")
         self._code.set_enabled(editable)
+        self._code.on("update:value", self._changed, args=[], throttle=_PAUSE_S / 2)
         self._said = ui.element("div").classes("rw-stack").props('aria-live="polite" id="rw-mistakes"')
         if visit.preferences.dark is None:
             ui.on("rules-dark", lambda event: self._wear(bool(event.args)))
             ui.timer(0, lambda: ui.run_javascript(_TELL_COLOURS), once=True)
         self._changed()
 
-    @property
-    def text(self) -> str:
-        """As it stands there."""
-        return str(self._code.value or "")
+    async def read(self) -> str:
+        """The text as it stands in the browser, which is `text` then. Raises TimeoutError."""
+        code = f"radixway.editor({self._code.id}).state.doc.toString()"
+        text = await self._code.client.run_javascript(code, timeout=_ANSWERS_WITHIN_S)
+        if text is None:
+            raise TimeoutError("the page is closed")
+        self.text = str(text)
+        return self.text
 
-    def put(self, text: str) -> None:
-        """Another text in its place."""
-        self._code.value = text
+    async def put(self, text: str) -> None:
+        """Another text in its place. Raises TimeoutError."""
+        await self._code.run_method("setEditorValue", with_newlines(text), timeout=_ANSWERS_WITHIN_S)
+        self._changed()
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """Nothing can be typed meanwhile. Raises TimeoutError."""
+        await self._code.run_method("setDisabled", True, timeout=_ANSWERS_WITHIN_S)
+        try:
+            yield
+        finally:
+            self._code.run_method("setDisabled", not self._editable)
+
+    def mark_saved(self, text: str) -> None:
+        """The browser asks before it leaves any other text."""
+        saved = msgspec.json.encode(with_newlines(text)).decode()
+        self._code.client.run_javascript(f"radixway.ask_before_leaving({self._code.id}, {saved})")
 
     def _wear(self, dark: bool) -> None:
-        self._code.theme = "githubDark" if dark else "githubLight"
+        self._code.run_method("setTheme", "githubDark" if dark else "githubLight")
 
     def _changed(self) -> None:
         self.is_checked = False
@@ -67,9 +97,9 @@ class Editor:
 
     async def _check(self) -> None:
         await asyncio.sleep(_PAUSE_S)
-        with self._said:
+        with self._said, suppress(TimeoutError):
+            text = await self.read()
             async with self._visit.trying():
-                text = self.text
                 if text.strip():
                     told = await self._visit.gateway.post("/config/semantic/check", {"text": text})
                     self.mistakes = told["mistakes"]
@@ -84,9 +114,8 @@ class Editor:
         """The mistakes, and the lines in which they are."""
         count = self.text.count("\n") + 1
         lines = {each["line"] for each in mistakes if each["line"] and each["line"] <= count}
-        self._code.decorations = [
-            {"kind": "line", "line": line, "class": "rw-bad-line"} for line in sorted(lines)
-        ]
+        marks = [{"kind": "line", "line": line, "class": "rw-bad-line"} for line in sorted(lines)]
+        self._code.run_method("setDecorations", marks)
         self._said.clear()
         with self._said:
             if not mistakes:
@@ -103,3 +132,8 @@ class Editor:
                 if mistake["path"]:
                     ui.label(mistake["path"]).classes("rw-mono")
                 ui.label(mistake["message"])
+
+
+def with_newlines(text: str) -> str:
+    """`text` with its lines ended as the editor ends them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -8,9 +8,10 @@ from typing import Any
 from nicegui import ui
 
 from radixway.console.calls import Refused
+from radixway.console.confirming import confirmed
 from radixway.console.page import Page, Visit
 from radixway.console.pages.rules.differing import draw_difference
-from radixway.console.pages.rules.editing import Editor
+from radixway.console.pages.rules.editing import Editor, with_newlines
 from radixway.console.pages.rules.past import History
 from radixway.console.pages.rules.trying import Trial
 from radixway.console.parts import card, chip, empty
@@ -53,9 +54,8 @@ class _Desk:
             with card(say("rules.text.title")):
                 ui.label(rules["file"] or say("rules.no_file")).classes("rw-mono rw-muted rw-small")
                 self._trouble = ui.element("div").classes("rw-stack")
-                text = rules["text"] if rules["text"] is not None else rules["in_force"]["text"]
                 buttons = ui.element("div").classes("rw-row")
-                self._editor = Editor(self._visit, text, self._changed, editable=rules["editable"])
+                self._editor = Editor(self._visit, self._kept, self._changed, editable=rules["editable"])
                 buttons.move(target_index=-1)
                 with buttons:
                     self._apply = ui.button(say("rules.apply"), icon="check", on_click=self.apply)
@@ -83,13 +83,21 @@ class _Desk:
                     ui.label(why).classes("rw-trouble")
         text, past = rules["in_force"]["text"], rules["past"]
         self._history.show(past, rules["version"], text, editable=rules["editable"])
+        if self._editor is not None:
+            self._editor.mark_saved(self._kept)
         self._changed()
+
+    @property
+    def _kept(self) -> str:
+        """What stands in the file; where there is none, what is in force."""
+        text = self._rules["text"]
+        return with_newlines(self._rules["in_force"]["text"] if text is None else text)
 
     def _changed(self) -> None:
         editor = self._editor
         if editor is None or not hasattr(self, "_history"):
             return  # while it is drawn
-        in_force, file = self._rules["in_force"]["text"], self._rules["text"]
+        in_force, file = with_newlines(self._rules["in_force"]["text"]), self._kept
         self._difference.clear()
         with self._difference:
             draw_difference(in_force, editor.text, self._visit.say("rules.same"))
@@ -104,16 +112,25 @@ class _Desk:
         assert editor is not None
         try:
             async with self._visit.trying():
-                await self._put("PUT", _PATH, {"text": editor.text})
+                await self._put("PUT", _PATH, {"text": await editor.read()})
         finally:
             self._changed()
 
     async def roll_back(self, version: str) -> None:
         """A version of the past, again."""
+        editor = self._editor
+        assert editor is not None
         async with self._visit.trying():
+            if await editor.read() != self._kept and not await self._may_be_lost():
+                return
+        async with self._visit.trying(), editor.locked():
             await self._put("POST", "/config/semantic/rollback", {"version": version})
-            if self._editor is not None:
-                self._editor.put(self._rules["text"])
+            await editor.put(self._kept)
+
+    async def _may_be_lost(self) -> bool:
+        say = self._visit.say
+        question, note = say("rules.past.back.sure"), say("rules.past.back.lost")
+        return await confirmed(self._visit, question, say("rules.past.back"), note=note, dangerous=True)
 
     async def _put(self, method: str, path: str, body: Any) -> None:
         editor, say = self._editor, self._visit.say
@@ -140,10 +157,11 @@ class _Desk:
 
     async def discard(self) -> None:
         """What stands in the file, again; what was written here is gone."""
-        async with self._visit.trying():
+        editor = self._editor
+        assert editor is not None
+        async with self._visit.trying(), editor.locked():
             await self._ask_again()
-            if self._editor is not None:
-                self._editor.put(self._rules["text"] or self._rules["in_force"]["text"])
+            await editor.put(self._kept)
 
 
 PAGE = Page(name="rules", path="/rules", icon="rule", key="u", build=build)

@@ -35,9 +35,13 @@ class Trial:
 
     async def _try(self) -> None:
         texts = [line.strip() for line in str(self._texts.value or "").splitlines() if line.strip()][:50]
-        body = {"text": self._editor.text, "latest": int(self._latest.value or 0), "texts": texts}
         with self._told:
             async with self._visit.trying():
+                body = {
+                    "text": await self._editor.read(),
+                    "latest": int(self._latest.value or 0),
+                    "texts": texts,
+                }
                 told = await self._visit.gateway.send(
                     "POST", "/config/semantic/try", body=body, timeout_s=120
                 )
