@@ -39,7 +39,7 @@ async def _process(*command: str, **settings: str) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "radixway", *command),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "RADIXWAY__TELEMETRY__LOG_LEVEL": "warning", **settings},
+        env={**os.environ, "RADIXWAY__TELEMETRY__LOGS__LEVEL": "warning", **settings},
     )
     assert process.stdout is not None
     try:

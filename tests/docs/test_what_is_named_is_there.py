@@ -11,6 +11,7 @@ from docs.command_lines import address, commands, complaint, must_be_marked, pro
 from docs.pages import BLOCKS, CHECKED, EXAMPLES_OF_CODE, EXECUTED, PAGES, PICTURES, ROOT, SHELL, Page
 from docs.routes import Routes, routes_of
 from radixway.config import Config
+from radixway.config.renamed_keys import RENAMED_KEYS
 from running_gateway import running_gateway
 
 _NAMES = ("radixway", "make", "curl", "pip install", "python", "python3", "docker", "kubectl")
@@ -23,8 +24,8 @@ BUILT = {ROOT / "docs" / name for name in re.findall(r"reference/\S+\.md", (ROOT
 
 SECTIONS = Config().model_dump(mode="json")
 EVENTS = {"chat.created", "chat.titled", "chat.deleted"}
-NO_KEYS = EVENTS | {"gateway.py", "engine.py", "tenants.limits"}
-"""Events, files, and a part of `/health` that are written like keys."""
+NO_KEYS = EVENTS | {"gateway.py", "engine.py", "tenants.limits"} | RENAMED_KEYS.keys()
+"""Events, files, a part of `/health` and former names that are written like keys."""
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from radixway.config.ext_proc import ExtProcSection
 from radixway.config.guard import GuardSection
 from radixway.config.limits import LimitsSection
 from radixway.config.ray import RaySection
+from radixway.config.renamed_keys import old_places, rename_keys
 from radixway.config.scale import ScaleSection
 from radixway.config.sections import (
     GatewaySection,
@@ -34,7 +35,7 @@ from radixway.config.semantic_cache import SemanticCacheSection
 from radixway.config.simulations import SimulationsSection
 from radixway.config.tenants import TenantsSection
 from radixway.config.trajectories import TrajectoriesSection
-from radixway.config.yaml_file import Place, in_words, line_of, read_yaml
+from radixway.config.yaml_file import Place, has_node, in_words, line_of, read_yaml
 
 if TYPE_CHECKING:
     from radixway.config.semantic import SemanticSection
@@ -102,8 +103,12 @@ def load_config(
         ConfigError: unreadable or malformed file, unknown key, wrong type or value.
     """
     tree, root = _read_yaml(path) if path is not None else ({}, None)
-    chosen = _merge(_merge(tree, _read_environment()), overrides or {})
-    below = _merge(base or {}, published_keys(chosen.get("chat"), os.environ))
+    given = rename_keys(dict(overrides or {}), lambda place: _where(place, None, None))
+    chosen = _merge(_merge(tree, _read_environment()), given)
+    below = _merge(
+        rename_keys(dict(base or {}), lambda place: _where(place, None, None)),
+        published_keys(chosen.get("chat"), os.environ),
+    )
     merged = _merge(below, chosen)
     told: list[str] = []
     if merged.get("semantic") is not None:
@@ -140,7 +145,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], yaml.Node | None]:
     for name in Config.model_fields:
         if name in tree and tree[name] is None:  # all its keys are commented out
             del tree[name]
-    return tree, root
+    return rename_keys(tree, lambda place: _where(place, path, root)), root
 
 
 def _read_environment() -> dict[str, Any]:
@@ -153,7 +158,7 @@ def _read_environment() -> dict[str, Any]:
         source = EnvSettingsSource(
             Config, env_prefix=ENV_PREFIX, env_nested_delimiter="__", case_sensitive=False
         )
-        return source()
+        return rename_keys(source(), lambda place: f"environment: {_variable(place)}")
     except ValueError as error:
         raise ConfigError(f"environment: {error}") from None
 
@@ -179,13 +184,25 @@ def _explain(
 
 
 def _tell(at: Place, text: str, path: Path | None, root: yaml.Node | None) -> str:
-    key = ".".join(str(part) for part in at)
-    variable = ENV_PREFIX + "__".join(str(part).upper() for part in at)
+    at = next((old for old in old_places(at) if _is_written(old, root) and not _is_written(at, root)), at)
+    return f"{_where(at, path, root)}: {'.'.join(str(part) for part in at)}: {text}"
+
+
+def _where(at: Place, path: Path | None, root: yaml.Node | None) -> str:
     line = line_of(at, root)
-    if any(name.upper() == variable for name in os.environ):
-        where = f"environment: {variable}"
-    elif line is not None:
-        where = f"{path}:{line}"
-    else:
-        where = "configuration"
-    return f"{where}: {key}: {text}"
+    if _in_environment(at):
+        return f"environment: {_variable(at)}"
+    return "configuration" if line is None else f"{path}:{line}"
+
+
+def _is_written(at: Place, root: yaml.Node | None) -> bool:
+    return _in_environment(at) or has_node(at, root)
+
+
+def _in_environment(at: Place) -> bool:
+    variable = _variable(at)
+    return any(name.upper() == variable for name in os.environ)
+
+
+def _variable(at: Place) -> str:
+    return ENV_PREFIX + "__".join(str(part).upper() for part in at)

@@ -99,19 +99,30 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], yaml.Node | None]
 
 def line_of(at: Place, node: yaml.Node | None) -> int | None:
     """Where in the file the longest beginning of `at` stands."""
-    line = None
+    found = _nodes(at, node)
+    return found[-1].start_mark.line + 1 if found else None
+
+
+def has_node(at: Place, node: yaml.Node | None) -> bool:
+    """Whether all of `at` stands in the file."""
+    return len(_nodes(at, node)) == len(at)
+
+
+def _nodes(at: Place, node: yaml.Node | None) -> list[yaml.Node]:
+    """What names each part of `at` in the file, as far as it is there."""
+    found: list[yaml.Node] = []
     for part in at:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == part]
+            there = [(key, value) for key, value in node.value if key.value == part]
         elif isinstance(node, yaml.SequenceNode):
-            found = [(value, value) for index, value in enumerate(node.value) if index == part]
+            there = [(value, value) for index, value in enumerate(node.value) if index == part]
         else:
             break
-        if not found:
+        if not there:
             break
-        named, node = found[-1]
-        line = named.start_mark.line + 1
-    return line
+        named, node = there[-1]
+        found.append(named)
+    return found
 
 
 def placed(found: Sequence[tuple[Place, str]], root: yaml.Node | None) -> list[Mistake]:
