@@ -5,7 +5,7 @@ the `UsageBook` counts tokens and costs by day, tenant, model and category, and 
 """
 
 from radixway.tenants.account import Account, Estimate
-from radixway.tenants.book import Figures, UsageBook, UsageKey
+from radixway.tenants.book import Figures, UsageBook, UsageKey, Use
 from radixway.tenants.keys import KeyRing, KnownKey, keys_in
 from radixway.tenants.limits import Limits
 from radixway.tenants.prices import Price, Prices
@@ -26,6 +26,7 @@ __all__ = [
     "TenantsRoom",
     "UsageBook",
     "UsageKey",
+    "Use",
     "Window",
     "build_tenants",
     "keys_in",

@@ -180,3 +180,32 @@ async def test_who_reuses_another_tenants_id_hides_nothing_of_it():
         assert [row["tenant"] for row in told["requests"]] == [None, "rival", "acme"]
         _, told = await gateway.get("/requests", **sent(ACME))
         assert [row["id"] for row in told["requests"]] == ["shared"]
+
+
+async def silent_on_usage(exchange) -> None:
+    await exchange.begin_stream()
+    for word in ("a", "b", "c"):
+        await exchange.chunk(b'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n' % word.encode())
+    await exchange.chunk(b"data: [DONE]\n\n")
+    await exchange.end_stream()
+
+
+@pytest.mark.parametrize("behaviour", [counting, silent_on_usage])
+async def test_the_cost_of_a_stream_is_the_one_that_its_tenant_is_charged(behaviour):
+    admin = {"headers": {"authorization": f"Bearer {ROOT}"}}
+    async with (
+        scripted_worker(behaviour=behaviour) as worker,
+        running_gateway(worker.url, tenants=TENANTS) as gateway,
+    ):
+        async with gateway.client.post(
+            gateway.url + "/v1/chat/completions",
+            json={"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello " * 20}]},
+            headers={"authorization": f"Bearer {ACME}"},
+        ) as response:
+            await response.read()
+        (row,) = (await gateway.get("/requests", **admin))[1]["requests"]
+        (charged,) = (await gateway.get("/usage?by=tenant", **admin))[1]["usage"]
+    assert charged["prompt_tokens"] > 0 and charged["cost"] > 0
+    same = ("cost", "currency", "prompt_tokens", "completion_tokens")
+    assert {name: row[name] for name in same} == {name: charged[name] for name in same}
+    assert row["estimated"] == bool(charged["estimated"])

@@ -11,7 +11,7 @@ from radixway.pipeline import Used
 from radixway.routing import Choice, PairChoice
 from radixway.surfaces.ending import End
 from radixway.telemetry import Journal
-from radixway.tenants import Price
+from radixway.tenants import Price, Use
 
 Flag = Literal[
     "stream",
@@ -74,6 +74,7 @@ class Row(BaseModel):
     estimated: bool
     """The worker did not report its tokens."""
     cost: float | None
+    """What the tenant was charged; without tenants, what the reported tokens would cost."""
     currency: str | None
     category: str | None
     decision: str | None
@@ -112,6 +113,7 @@ def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
     row["total_ms"], row["estimated"] = 0.0, False
     flags: set[str] = set()
     used: Used | None = None
+    charged: Use | None = None
     for step, at_s, said in journal.entries:
         flag = _STEPS.get(step)
         if flag is not None:
@@ -120,6 +122,8 @@ def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
             _read_fields(step, said, row, flags)
         elif isinstance(said, Used):
             used = said if used is None else used + said
+        elif isinstance(said, Use):
+            charged = said
         elif isinstance(said, Choice):
             _read_choice(said, row)
         elif isinstance(said, PairChoice):
@@ -129,6 +133,8 @@ def read(journal: Journal, price_of: PriceOf) -> dict[str, Any]:
             _read_end(said, row)
     if used is not None:
         _read_tokens(used, row, price_of)
+    if charged is not None:
+        _read_charge(charged, row)
     row["flags"] = [name for name in FLAGS if name in flags]
     return row
 
@@ -175,6 +181,16 @@ def _read_tokens(used: Used, row: dict[str, Any], price_of: PriceOf) -> None:
     price = price_of(row["model"] or "", used.prompt_tokens, used.completion_tokens)
     if price.currency:
         row["cost"], row["currency"] = round(price.cost, 9), price.currency
+
+
+def _read_charge(charged: Use, row: dict[str, Any]) -> None:
+    """What its tenant was charged counts, also where a worker said otherwise, or nothing."""
+    figures = charged.figures
+    row["prompt_tokens"], row["completion_tokens"] = figures.prompt_tokens, figures.completion_tokens
+    row["estimated"] = bool(figures.estimated)
+    row["cost"], row["currency"] = None, None
+    if charged.currency:
+        row["cost"], row["currency"] = round(figures.cost, 9), charged.currency
 
 
 _UNKNOWN: tuple[str, ...] = tuple(Row.model_fields)
