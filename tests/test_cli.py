@@ -5,11 +5,13 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 
 import pytest
 
+from certificates import certificate
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -297,8 +299,68 @@ async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_as
         told, _ = await listing.communicate()
         asking = await started("ask", "hello", "--url", gateway.url)
         _, why = await asking.communicate()
-    assert f"{worker}: /health: it refuses connections: nothing listens there" in told.decode()
+    assert f"{worker} is joining: /health: it refuses connections: nothing listens there" in told.decode()
     assert asking.returncode and "out of reach: 1 × connections refused" in " ".join(why.decode().split())
+
+
+@pytest.mark.parametrize("columns", ["80", "60"])
+async def test_workers_are_told_apart_in_narrow_terminals(columns):
+    urls = [f"http://model-server-{number}.inference.cluster.example:8000" for number in (1, 2)]
+    error = "/health: cannot connect: the certificate is for another name"
+    workers = [
+        {"url": url, "state": "joining", "models": ["m"], "last_error": error, "error_kind": "tls"}
+        for url in urls
+    ]
+    missing = {"in_flight": 1234, "total": 56789, "kv_tokens": 200_000, "sources": ["config"]}
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(200, json.dumps({"workers": [each | missing for each in workers]}).encode())
+
+    async with scripted_worker(answer) as server:
+        env = {"COLUMNS": columns}
+        told = await asyncio.to_thread(radixway, "workers", "list", "--url", server.url, env=env)
+    assert told.returncode == 0, told.stderr
+    assert "1234" in told.stdout.split() and "…" not in told.stdout
+    for url in urls:
+        assert url in told.stdout.split()
+        assert f"{url} is joining: {error}\n" in told.stdout
+
+
+async def test_ask_tells_why_no_worker_is_ready(tmp_path):
+    pem, secret, _ = certificate("unknown-authority", tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, secret)
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0, ssl=context)
+    distrusted = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    wrong = "http://no-such-host.invalid:8000"
+    async with server, running_gateway(distrusted, wrong, wait=False) as gateway:
+        async with asyncio.timeout(30):
+            while not all(each["last_error"] for each in (await gateway.get("/list_workers"))[1]["workers"]):
+                continue  # each call lets probes go on
+        told = await asyncio.to_thread(radixway, "ask", "hello", "--url", gateway.url)
+        listed = await asyncio.to_thread(radixway, "workers", "list", "--url", gateway.url)
+    assert told.returncode == 2 and listed.returncode == 0
+    first, *causes = told.stderr.splitlines()
+    assert "no worker" in first
+    assert [cause.split()[0] for cause in causes] == [distrusted, wrong]
+    assert "certificate" in causes[0] and "known" in causes[1]
+    assert all(cause.strip() in listed.stdout for cause in causes)
+
+
+@pytest.mark.parametrize("columns", ["80", "60", "30"])
+async def test_a_small_cost_is_shown_in_full_in_a_narrow_terminal(columns):
+    async def answer(exchange: Exchange) -> None:
+        await exchange.reply(200, b'{"usage": {"prompt_tokens": 1200, "completion_tokens": 30}}')
+
+    tenants = {"acme": {"keys": [{"key": "hush"}]}, "pricing": {"m": {"prompt_per_1m": 0.03383}}}
+    async with scripted_worker(answer) as worker, running_gateway(worker.url, tenants=tenants) as gateway:
+        body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        await gateway.post("/v1/chat/completions", body, headers={"x-api-key": "hush"})
+        env = {"RADIXWAY_KEY": "hush", "COLUMNS": columns}
+        told = await asyncio.to_thread(radixway, "usage", "--url", gateway.url, env=env)
+    assert told.returncode == 0, told.stderr
+    assert {"1,200", "0.000040596", "30", "USD"} <= set(told.stdout.split())
+    assert "…" not in told.stdout
 
 
 async def test_usage_is_shown_as_a_table_and_written_as_json_and_csv(tmp_path):

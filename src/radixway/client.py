@@ -59,7 +59,14 @@ class ListedWorker(msgspec.Struct):
     kv_tokens: int | None
     sources: list[str] = []
     last_error: str | None = None
+    """Of the latest probe that failed; history, where there is no `error_kind`."""
     error_kind: str | None = None
+    """What kind of error keeps it from answering now."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not answer, or nothing."""
+        return "" if self.error_kind is None else f"is {self.state}: {self.last_error}"
 
 
 class Listing(msgspec.Struct):

@@ -103,3 +103,20 @@ async def test_on_a_phone_rows_are_cards_and_the_navigation_a_drawer(live, open_
     await expect(link).not_to_be_in_viewport()
     await page.get_by_role("button", name="Menu").click()
     await expect(link).to_be_in_viewport()
+
+
+async def test_a_worker_that_cannot_be_reached_says_why(live, open_page):
+    url = "http://no-such-host.invalid:8000"
+    headers = {"authorization": f"Bearer {live.key}"}
+    async with aiohttp.ClientSession(headers=headers) as client:
+        async with client.post(f"{live.url}/add_worker", params={"url": url}) as answer:
+            assert answer.status == 200
+        try:
+            page = await open_page("/workers")
+            row = row_of(page, url)
+            await expect(row.locator(".rw-trouble-line")).to_contain_text("known")
+            why = (await listed(live))[url]["last_error"]
+            await row.get_by_role("button").click()
+            await expect(page.locator(".rw-facts")).to_contain_text(why)
+        finally:
+            await client.post(f"{live.url}/remove_worker", params={"url": url})

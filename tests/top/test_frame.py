@@ -4,7 +4,8 @@ import pytest
 
 from radixway.telemetry import Scrape
 from radixway.top import Look, Refusal, SeenRequest, SeenWorker, View, as_json, as_text
-from radixway.top.words import in_ascii, number, plain, seconds, share, spark
+from radixway.top.frame import _table
+from radixway.top.words import ends_of, in_ascii, number, plain, seconds, share, spark
 
 
 def scrape(at: float, requests: float) -> Scrape:
@@ -106,3 +107,22 @@ def test_a_line_stands_between_nothing_and_its_highest():
     assert spark([0, 0], 2) == "▁▁"
     assert spark([1, 2, 3], 0) == ""
     assert in_ascii(spark([None, 0, 8], 3) + " – …") == " _@ - ~"
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
+def test_no_figure_of_a_narrow_frame_is_cut(width):
+    columns = ("worker", "state", "hand", "tok/s", "models")
+    rows = [["10.0.0.1:8000", "ready", "1000/1024", "12.3k", "a-model-with-a-long-name"]]
+    head, row = _table(columns, rows, None, width, 10)
+    assert max(len(head), len(row)) <= width
+    figures = {"hand": "1000/1024", "tok/s": "12.3k"}
+    assert {name for name in figures if name in head} == {
+        name for name, figure in figures.items() if figure in row.split()
+    }
+
+
+def test_workers_with_long_names_are_told_apart():
+    names = [f"model-server-{number}.inference.cluster.example:8000" for number in (1, 2)]
+    shown = {ends_of(name, 40) for name in names}
+    assert len(shown) == 2 and all(len(name) == 40 and name.endswith(":8000") for name in shown)
+    assert ends_of("10.0.0.1:8000", 40) == "10.0.0.1:8000"

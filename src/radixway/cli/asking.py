@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
 
-from radixway.cli.options import GATEWAY, GatewayUrl, TenantKey
-from radixway.cli.terminal import finish, out
+from radixway.cli.options import GATEWAY, AdminKey, GatewayUrl, TenantKey
+from radixway.cli.terminal import fail, out
+
+_NO_WORKER_STATUSES = (502, 503, 504)
+_MAX_TROUBLES = 5
 
 
 def ask(
@@ -18,8 +22,10 @@ def ask(
     max_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.", min=1)] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0)] = 0.0,
     key: TenantKey = None,
+    admin_key: AdminKey = None,
 ) -> None:
     """Ask one question and stream the answer to the terminal."""
+    from radixway.client import CallFailed
     from radixway.client import ask as ask_gateway
 
     messages = [{"role": "system", "content": system}] if system else []
@@ -27,6 +33,25 @@ def ask(
     body: dict[str, Any] = {"model": model, "messages": messages, "temperature": temperature}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    told = finish(ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key))
+    try:
+        told = asyncio.run(ask_gateway(url, body, lambda text: out.print(text, end="", soft_wrap=True), key))
+    except CallFailed as error:
+        fail(str(error) + (_troubles(url, admin_key) if error.status in _NO_WORKER_STATUSES else ""))
     out.print()
     out.print(told.summary(), style="dim", soft_wrap=True)
+
+
+def _troubles(url: str, admin_key: str | None) -> str:
+    """Why workers are not ready, a line each, where the gateway tells this caller."""
+    from radixway.client import CallFailed, Listing, call
+    from radixway.telemetry.tables import printable
+
+    try:
+        workers = asyncio.run(call(url, "GET", "/list_workers", Listing, key=admin_key)).workers
+    except CallFailed:
+        return ""
+    troubled = [worker for worker in workers if worker.trouble]
+    lines = [printable(f"{worker.url} {worker.trouble}") for worker in troubled[:_MAX_TROUBLES]]
+    if len(troubled) > _MAX_TROUBLES:
+        lines.append(f"and {len(troubled) - _MAX_TROUBLES} more: radixway workers list")
+    return "".join(f"\n  {line}" for line in lines)

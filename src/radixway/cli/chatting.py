@@ -19,8 +19,6 @@ from radixway.cli.terminal import fail, out
 from radixway.config import DEFAULT_TENANT, ConfigError, radixway_home
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from radixway.chat.database import Database
     from radixway.chat.keys import ApiKey
 
@@ -32,9 +30,6 @@ chat_app.add_typer(keys_app, name="keys")
 
 AnswerT = TypeVar("AnswerT")
 
-_ID = 36
-"""Characters of an id, to be shown whole: it is what other commands are told."""
-_WIDE = 400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _User = Annotated[str, typer.Argument(help="A user's id.", metavar="USER")]
 _Key = Annotated[str, typer.Argument(help="A key's id, as `keys list` shows it.", metavar="KEY")]
@@ -80,18 +75,15 @@ def scrub(config: ConfigFile = None) -> None:
 @users_app.command("list")
 def users_list(tenant: _Tenant = None, config: ConfigFile = None) -> None:
     """Show the newest thousand."""
-    from rich.table import Table
-
     from radixway.chat.accounts import Accounts
+    from radixway.telemetry.tables import Column, FittedTable
 
-    table = Table(box=None)
-    table.add_column("id", min_width=_ID, no_wrap=True)
-    for name in ("name", "role", "tenant", "provider", "since"):
-        table.add_column(name, overflow="fold")
+    names = ("name", "role", "tenant", "provider", "since")
+    table = FittedTable(Column("id", is_id=True), *map(Column, names))
     for user in _in_database(config, lambda database: Accounts(database, time.time).all(tenant=tenant)):
         since = _moment(user.created_at)
         table.add_row(user.id, user.display_name, user.role, user.tenant, user.provider, since)
-    _show(table)
+    table.print_to(out)
 
 
 @users_app.command("create")
@@ -146,21 +138,18 @@ def keys_list(
     config: ConfigFile = None,
 ) -> None:
     """Show keys by how they begin; what follows is known to nobody but their holders."""
-    from rich.table import Table
-
     from radixway.chat.keys import Keys
+    from radixway.telemetry.tables import Column, FittedTable
 
-    table = Table(box=None)
-    table.add_column("id", min_width=_ID, no_wrap=True)
-    for name in ("name", "begins", "scope", "tenant", "user", "client", "expires", "used"):
-        table.add_column(name, overflow="fold")
+    names = ("name", "begins", "scope", "tenant", "user", "client", "expires", "used")
+    table = FittedTable(Column("id", is_id=True), *map(Column, names))
     for key in _in_database(config, lambda database: Keys(database, time.time).all(user_id=user)):
         table.add_row(
             *(key.id, key.name, key.shown, key.scope, key.tenant, key.user_id or "–", key.client or "–"),
             _moment(key.expires_at, past="expired"),
             _moment(key.used_at),
         )
-    _show(table)
+    table.print_to(out)
 
 
 @keys_app.command("create")
@@ -218,12 +207,6 @@ def _tell(key: ApiKey, text: str) -> None:
     Console(stderr=True, highlight=False, markup=False).print(
         f"{key.name}: {key.id}, scope {key.scope}{until}", soft_wrap=True
     )
-
-
-def _show(table: Table) -> None:
-    """In a pipe nothing is folded: there it is read by programs."""
-    console = out if out.is_terminal else Console(width=_WIDE, highlight=False, markup=False)
-    console.print(table)
 
 
 def _in_database(file: Path | None, work: Callable[[Database], Awaitable[AnswerT]]) -> AnswerT:

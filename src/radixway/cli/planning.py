@@ -81,11 +81,10 @@ def _asked(url: str, key: str | None) -> dict[str, Any]:
 
 
 def _show(told: dict[str, Any], json: Path | None) -> None:
-    from rich.table import Table
+    from radixway.telemetry.tables import Column, FittedTable
 
-    table = Table("model", "role", box=None)
-    for column in ("replicas", "ready", "by load", "by forecast", "pressure"):
-        table.add_column(column, justify="right")
+    figures = ("replicas", "ready", "by load", "by forecast", "pressure")
+    table = FittedTable(Column("model"), Column("role"), *(Column(name, is_number=True) for name in figures))
     for each in told["models"]:
         for role, plan in each["roles"].items():
             forecast, pressure = plan["by_forecast"], plan["pressure"]
@@ -94,7 +93,7 @@ def _show(told: dict[str, Any], json: Path | None) -> None:
                 "–" if forecast is None else str(forecast),
                 "–" if pressure is None else f"{pressure:.2f}",  # beyond all numbers
             )
-    out.print(table)
+    table.print_to(out)
     _write(told, json)
 
 

@@ -9,19 +9,20 @@ import typer
 
 from radixway.cli.options import GATEWAY, GatewayUrl
 from radixway.cli.terminal import finish, out
+from radixway.config.pricing import format_cost
 
 _COLUMNS = {
-    "requests": "requests",
-    "failed": "failed",
-    "kept_answers": "kept answers",
-    "prompt_tokens": "prompt",
-    "cached_tokens": "cached",
-    "completion_tokens": "answers",
-    "estimated": "estimated",
-    "cost": "cost",
-    "currency": "",
+    "requests": ("requests", 0),
+    "failed": ("failed", 1),
+    "kept_answers": ("kept answers", 3),
+    "prompt_tokens": ("prompt", 0),
+    "cached_tokens": ("cached", 2),
+    "completion_tokens": ("answers", 0),
+    "estimated": ("estimated", 4),
+    "cost": ("cost", 0),
+    "currency": ("", 0),
 }
-"""Figures of a row, and what stands above them."""
+"""Figures of a row: what stands above them, and which go first where there is little room."""
 
 
 def usage(
@@ -58,14 +59,13 @@ def usage(
 
 
 def _show(by: list[str], rows: list[dict[str, Any]], limits: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from radixway.telemetry.tables import Column, FittedTable
 
-    table = Table(*by, box=None)
-    for name in _COLUMNS.values():
-        table.add_column(name, justify="right" if name else "left")
+    figures = (Column(name, is_number=bool(name), drop_order=order) for name, order in _COLUMNS.values())
+    table = FittedTable(*map(Column, by), *figures)
     for row in rows:
         table.add_row(*(str(row[name]) or "–" for name in by), *(_cell(row[name]) for name in _COLUMNS))
-    out.print(table)
+    table.print_to(out)
     for limit in limits:
         used, most = _cell(limit["used"]), _cell(limit["limit"])
         out.print(f"{limit['name']}: {used} of {most}{_until(limit)}", soft_wrap=True)
@@ -77,13 +77,9 @@ def _until(limit: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    return (
-        f"{value:,.6g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return format_cost(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _csv(by: list[str], rows: list[dict[str, Any]]) -> str:

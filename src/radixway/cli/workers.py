@@ -28,13 +28,22 @@ def workers_remove(worker: str, url: GatewayUrl = GATEWAY, key: AdminKey = None)
 
 
 def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
-    """Show the workers and their load."""
-    from rich.table import Table
-
+    """Show the workers, their load, and why those that are not ready are not."""
     from radixway.client import Listing, call
+    from radixway.telemetry.tables import Column, FittedTable, printable
 
-    table = Table("worker", "state", "models", "in flight", "answered", "KV tokens", "from", box=None)
     workers = finish(call(url, "GET", "/list_workers", Listing, key=key)).workers
+    table = FittedTable(
+        *(
+            Column("worker", is_id=True),
+            Column("state"),
+            Column("models"),
+            Column("in flight", is_number=True),
+        ),
+        Column("answered", is_number=True, drop_order=1),
+        Column("KV tokens", is_number=True, drop_order=2),
+        Column("from", drop_order=3),
+    )
     for worker in workers:
         table.add_row(
             worker.url,
@@ -45,7 +54,7 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
             str(worker.kv_tokens or ""),
             ", ".join(worker.sources),
         )
-    out.print(table)
+    table.print_to(out)
     for worker in workers:
-        if worker.error_kind is not None:
-            out.print(f"{worker.url}: {worker.last_error}", style="red", soft_wrap=True, markup=False)
+        if worker.trouble:
+            out.print(printable(f"{worker.url} {worker.trouble}"), soft_wrap=True)

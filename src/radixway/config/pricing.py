@@ -1,5 +1,7 @@
 """What a model's tokens cost."""
 
+from decimal import Decimal
+
 from pydantic import Field
 
 from radixway.config.base import Section
@@ -18,3 +20,16 @@ class Pricing(Section):
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Of so many tokens, in `currency`."""
         return (prompt_tokens * self.prompt_per_1m + completion_tokens * self.completion_per_1m) / 1e6
+
+
+def format_cost(cost: float) -> str:
+    """`cost` in digits, never with an exponent: six that count, and all of those before the point.
+
+    >>> format_cost(4.06e-05), format_cost(1234567.5), format_cost(12.0)
+    ('0.0000406', '1,234,567.5', '12')
+    """
+    exact = Decimal(repr(cost))
+    if not exact.is_finite() or not exact:
+        return f"{cost:g}"
+    places = max(5 - exact.adjusted(), 2)
+    return f"{exact:,.{places}f}".rstrip("0").rstrip(".")

@@ -59,11 +59,12 @@ def old_places(place: Place) -> list[Place]:
 
 def _section(tree: dict[str, Any], place: Place, *, make: bool = False) -> dict[str, Any] | None:
     """The section of the key at `place`; None where there is none, or what stands there is no section."""
-    section: Any = tree
-    for part in place[:-1]:
+    section = tree
+    for part in map(str, place[:-1]):
         if make and section.get(part) is None:
             section[part] = {}
-        section = section.get(part)
-        if not isinstance(section, dict):
+        within = section.get(part)
+        if not isinstance(within, dict):
             return None
+        section = within
     return section

@@ -15,7 +15,9 @@ _BREAKER_LOOKS = {"closed": "", "half_open": "warn", "open": "bad"}
 BODY = r"""
 <q-tr :props="props" @click="() => $parent.$emit('act', ['details', props.row.url])">
   <q-td><button class="rw-name" type="button"
-    @click.stop="() => $parent.$emit('act', ['details', props.row.url])">{{ props.row.name }}</button></q-td>
+    @click.stop="() => $parent.$emit('act', ['details', props.row.url])">{{ props.row.name }}</button>
+    <div class="rw-cut rw-small rw-trouble-line" v-if="props.row.trouble"
+      :title="props.row.trouble">{{ props.row.trouble }}</div></q-td>
   <q-td><span class="rw-chip" :class="props.row.looks">{{ props.row.state_said }}</span></q-td>
   <q-td class="rw-wide-only"><div class="rw-cut rw-models">{{ props.row.models }}</div></q-td>
   <q-td><span class="rw-label rw-narrow-only">{{ props.cols[3].label }}</span><div class="rw-load">
@@ -71,6 +73,7 @@ def row_of(say: Say, worker: Mapping[str, Any], figures: WorkerFigures | None) -
         "url": worker["url"],
         "name": worker["name"],
         "state": worker["state"],
+        "trouble": "" if worker["state"] == "ready" else worker["last_error"] or "",
         "state_said": say(f"workers.state.{worker['state']}"),
         "looks": _LOOKS[worker["state"]],
         "models": models,

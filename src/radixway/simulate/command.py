@@ -11,16 +11,13 @@ from typing import Any
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from radixway.simulate.comparison import compare, read_policies
 from radixway.simulate.figures import Figures, figures_of
 from radixway.simulate.report import NoPlots, draw, write_page
 from radixway.simulate.simulation import Outcome, Setting
 from radixway.simulate.trace import Trace, TraceError, read_trace
-
-_TABLE_COLUMNS = 120
-"""The table is never squeezed: a terminal that is narrower, or a pipe, gets lines as long."""
+from radixway.telemetry.tables import Column, FittedTable
 
 
 class Refused(Exception):
@@ -74,8 +71,7 @@ def _tell(order: Order, trace: Trace, outcomes: Mapping[str, Outcome], out: Cons
             f"none of the {skipped} requests fits into a worker's {order.setting.kv_tokens} KV tokens"
         )
     out.print(_headline(order, trace), soft_wrap=True)
-    out.width = max(out.width, _TABLE_COLUMNS)
-    out.print(_table(told))
+    _table(told).print_to(out)
     if skipped:
         err.print(f"{skipped} requests were skipped: no worker's KV cache has room for them", soft_wrap=True)
     try:
@@ -139,10 +135,9 @@ def _headline(order: Order, trace: Trace) -> str:
     )
 
 
-def _table(told: Mapping[str, Figures]) -> Table:
-    table = Table("policy", box=None)
-    for column in ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests"):
-        table.add_column(column, justify="right")
+def _table(told: Mapping[str, Figures]) -> FittedTable:
+    figures = ("TTFT mean", "p50", "p99", "ITL mean", "hits", "expected", "imbalance", "of requests")
+    table = FittedTable(Column("policy"), *(Column(name, is_number=True) for name in figures))
     for name, of in told.items():
         seconds = (of.ttft_mean_s, of.ttft_p50_s, of.ttft_p99_s)
         table.add_row(

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from radixway.config import QuotasSection, RatesSection
+from radixway.config.pricing import format_cost
 from radixway.pipeline import LimitReached
 from radixway.tenants.window import Window
 
@@ -104,7 +105,7 @@ class Account:
         if kind == "concurrent":
             words = f"{most} requests at a time"
         elif kind == "cost":
-            words = f"{most:g} {self.quotas.currency} a {period}"
+            words = f"{format_cost(most)} {self.quotas.currency} a {period}"
         else:
             words = f"{most:,} {kind} a {period}"
         message = f"the tenant {self.tenant!r} may use {words} ({limit}), and has; again in {wait_s} s"

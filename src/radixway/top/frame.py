@@ -59,10 +59,13 @@ def _lines(view: View, words: str, width: int, rows: int) -> Iterator[str]:
     yield plain(f"radixway top  {headline(view)}", width)
     yield ""
     past = view.past
-    cell = (width - _A_ROW + 1) // _A_ROW
-    for first in range(0, len(TILES), _A_ROW):
-        shown = TILES[first : first + _A_ROW]
-        says = [UNKNOWN if view.figures is None else tile.says(view.figures) for tile in shown]
+    figures = {tile: UNKNOWN if view.figures is None else tile.says(view.figures) for tile in TILES}
+    longest = max(len(text) for tile, says in figures.items() for text in (tile.label, says))
+    a_row = max(min(_A_ROW, (width + 1) // (longest + 1)), 1)
+    cell = (width - a_row + 1) // a_row
+    for first in range(0, len(TILES), a_row):
+        shown = TILES[first : first + a_row]
+        says = [figures[tile] for tile in shown]
         lines = [spark([None if each is None else tile.draws(each) for each in past], cell) for tile in shown]
         yield _cells([tile.label for tile in shown], cell)
         yield _cells(says, cell)
@@ -86,21 +89,26 @@ def _cells(texts: Sequence[str], width: int) -> str:
 
 
 def _table(
-    columns: Sequence[tuple[str, int]], rows: list[list[str]], part: object, width: int, most: int
+    columns: Sequence[str], rows: list[list[str]], part: object, width: int, most: int
 ) -> Iterator[str]:
-    def line(texts: Sequence[str]) -> str:
-        whole = " ".join(
-            (plain(text, size).ljust(size) if size else text)
-            for text, (_, size) in zip(texts, columns, strict=True)
-        )
-        return plain(whole, width)
+    """As many columns as are whole."""
+    shown = rows[:most]
+    sizes = [max(map(len, [name, *(row[at] for row in shown)])) for at, name in enumerate(columns[:-1])]
+    while sum(sizes) + len(sizes) - 1 > width:
+        sizes.pop()
 
-    yield line([name for name, _ in columns])
+    def line(texts: Sequence[str]) -> str:
+        fitting = zip(texts, sizes, strict=False)
+        whole = " ".join(text.ljust(size) for text, size in fitting)
+        left = width - len(whole) - 1
+        return f"{whole} {plain(texts[-1], left)}" if len(sizes) == len(texts) - 1 and left > 0 else whole
+
+    yield line(columns)
     if isinstance(part, Refusal):
         yield plain(f"not shown: {part.why}", width)
     elif not rows:
         yield "none"
-    for row in rows[:most]:
+    for row in shown:
         yield line(row)
     if len(rows) > most:
         yield f"and {len(rows) - most} more"

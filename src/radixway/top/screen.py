@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from time import monotonic
 from typing import ClassVar
 
@@ -235,10 +236,10 @@ class Page(ModalScreen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
 
-def _table(name: str, columns: tuple[tuple[str, int], ...]) -> DataTable[Text]:
+def _table(name: str, columns: Sequence[str]) -> DataTable[Text]:
     table: DataTable[Text] = DataTable(id=name, cursor_type="row", cell_padding=0, zebra_stripes=False)
-    for head, width in columns:
-        table.add_column(head, key=head, width=width + 1 if width else None)
+    for head in columns:
+        table.add_column(f"{head} ", key=head)
     return table
 
 
@@ -248,12 +249,12 @@ def _fill(table: DataTable[Text], rows: dict[str, list[str]]) -> None:
     if shown == list(rows):
         for key, words in rows.items():
             for column, word in zip(table.columns, words, strict=True):
-                table.update_cell(key, column, Text(word))
+                table.update_cell(key, column, Text(f"{word} "), update_width=True)
         return
     under, at = _under_cursor(table), table.scroll_y
     table.clear()
     for key, words in rows.items():
-        table.add_row(*(Text(word) for word in words), key=key)
+        table.add_row(*(Text(f"{word} ") for word in words), key=key)
     if under in rows:
         table.move_cursor(row=list(rows).index(under), scroll=False)
     table.scroll_to(y=at, animate=False)

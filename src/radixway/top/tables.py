@@ -6,29 +6,15 @@ from time import localtime, strftime
 
 from radixway.telemetry import WorkerFigures
 from radixway.top.gateway import SeenRequest, SeenWorker
-from radixway.top.words import UNKNOWN, number, plain, seconds, share
+from radixway.top.words import UNKNOWN, ends_of, number, plain, seconds, share
 
-WORKER_COLUMNS = (
-    ("worker", 24),
-    ("state", 9),
-    ("hand", 7),
-    ("req/s", 6),
-    ("tok/s", 6),
-    ("KV", 5),
-    ("hits", 5),
-    ("models", 0),
-)
-"""Heads and widths; 0: whatever is left."""
-REQUEST_COLUMNS = (
-    ("began", 8),
-    ("model", 12),
-    ("worker", 16),
-    ("code", 4),
-    ("TTFT", 6),
-    ("total", 6),
-    ("in/had/out", 14),
-    ("", 0),
-)
+WORKER_COLUMNS = ("worker", "state", "hand", "req/s", "tok/s", "KV", "hits", "models")
+REQUEST_COLUMNS = ("began", "model", "worker", "code", "TTFT", "total", "in/had/out", "")
+"""Each is as wide as what stands in it; the last takes what is left, and alone is cut where it is shown."""
+
+_WORKER_WIDTH = 40
+_REQUEST_WORKER_WIDTH = 16
+_MODEL_WIDTH = 12
 
 
 def worker_row(worker: SeenWorker, figures: WorkerFigures | None) -> list[str]:
@@ -36,7 +22,7 @@ def worker_row(worker: SeenWorker, figures: WorkerFigures | None) -> list[str]:
     state = worker.state if worker.breaker == "closed" else f"{worker.breaker.replace('_', '-')} breaker"
     hand = worker.in_flight + worker.in_flight_elsewhere
     return [
-        plain(worker.name),
+        ends_of(plain(worker.name), _WORKER_WIDTH),
         plain(state),
         f"{hand}/{worker.max_batch_size}" if worker.max_batch_size else str(hand),
         number(figures.requests_per_s if figures else None),
@@ -53,8 +39,8 @@ def request_row(request: SeenRequest) -> list[str]:
     odd = [flag for flag in request.flags if flag != "stream"]
     return [
         strftime("%H:%M:%S", localtime(request.began_at)),
-        plain(request.model or request.asked or UNKNOWN),
-        plain(request.worker or UNKNOWN),
+        plain(request.model or request.asked or UNKNOWN, _MODEL_WIDTH),
+        ends_of(plain(request.worker or UNKNOWN), _REQUEST_WORKER_WIDTH),
         str(request.status or UNKNOWN),
         seconds(None if request.ttft_ms is None else request.ttft_ms / 1e3),
         seconds(None if request.total_ms is None else request.total_ms / 1e3),

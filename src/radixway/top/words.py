@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "–"
+_PORT_WIDTH = 6
 _IN_ASCII = str.maketrans(_LEVELS + "–…·", "_.-=+*#@-~.")
 
 
@@ -55,6 +56,13 @@ def seconds(value: float | None) -> str:
 def share(value: float | None) -> str:
     """A share of one, in percent."""
     return UNKNOWN if value is None else f"{value * 100:.0f}%"
+
+
+def ends_of(text: str, width: int) -> str:
+    """`text` in at most `width` characters: as a worker's name has host and port."""
+    if len(text) <= width:
+        return text
+    return f"{text[: width - 1 - _PORT_WIDTH]}…{text[-_PORT_WIDTH:]}"
 
 
 def plain(text: str, width: int | None = None) -> str:

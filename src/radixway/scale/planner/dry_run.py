@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from radixway.config import Config, ConfigError, PlannerSection
 from radixway.scale.planner.forecast import forecaster
@@ -16,9 +15,9 @@ from radixway.scale.planner.planner import Plan
 from radixway.scale.planner.simulated import Kept, PlannedScaler, constants_of, kept
 from radixway.simulate import Setting, Trace, TraceError, read_trace
 from radixway.simulate.elastic import ElasticSimulation
+from radixway.telemetry.tables import Column, FittedTable
 
 _UNBOUNDED_KV_TOKENS = 10**9
-_TABLE_COLUMNS = 110
 _MOST_LOOKS = 500_000
 """Of a planner at one trace: some minutes of computing."""
 
@@ -65,9 +64,8 @@ def dry_run(order: Order, config: Config, out: Console) -> None:
         done = replay(trace, section, order, config)
     except (TraceError, ValueError, ConfigError) as error:
         raise Refused(str(error)) from None
-    out.width = max(out.width, _TABLE_COLUMNS)
     out.print(_headline(order, section, trace, done), soft_wrap=True)
-    out.print(_table(section, done))
+    _table(section, done).print_to(out)
     if order.json is not None:
         try:
             order.json.write_bytes(msgspec.json.format(msgspec.json.encode(report(order, section, done))))
@@ -126,10 +124,9 @@ def _headline(order: Order, section: PlannerSection, trace: Trace, done: DryRun)
     )
 
 
-def _table(section: PlannerSection, done: DryRun) -> Table:
-    table = Table("from s", box=None)
-    for column in ("replicas", "by load", "by forecast", "pressure", "requests/s", "TTFT", "ITL"):
-        table.add_column(column, justify="right")
+def _table(section: PlannerSection, done: DryRun) -> FittedTable:
+    figures = ("replicas", "by load", "by forecast", "pressure", "requests/s", "TTFT", "ITL")
+    table = FittedTable(Column("from s"), *(Column(name, is_number=True) for name in figures))
     before: float | None = None
     for at, plan in done.plans:
         if before is not None and at - before < section.interval_s:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from nicegui import ui
 
+from radixway.config.pricing import format_cost
 from radixway.console.page import Visit
 from radixway.console.pages.playground.marking import draw_marked
 from radixway.console.parts import card, chip, empty, facts, table
@@ -47,7 +48,7 @@ def draw_decision(visit: Visit, steps: Mapping[str, Step], model: str | None, te
             table(
                 [say(f"playground.candidate.{name}") for name in ("model", "score", "cost", "latency")],
                 [
-                    (each["model"], f"{each['score']:.3f}", f"{each['cost']:.6f}", _ms(each["latency_s"]))
+                    (each["model"], f"{each['score']:.3f}", format_cost(each["cost"]), _ms(each["latency_s"]))
                     for each in candidates
                 ],
             )

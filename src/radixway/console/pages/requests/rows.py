@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from radixway.config.pricing import format_cost
 from radixway.console.texts import Say
 
 _LOOKS = {"blocked": "bad", "error": "bad", "broken": "bad", "client_left": "warn", "cache_hit": "good"}
@@ -97,9 +98,5 @@ def number(value: int | None) -> str:
 
 
 def cost_of(row: Mapping[str, Any]) -> str:
-    """What it cost, as exactly as it matters."""
-    cost = row["cost"]
-    if cost is None:
-        return "–"
-    digits = 2 if cost >= 1 else 4 if cost >= 0.01 else 6
-    return f"{cost:.{digits}f} {row['currency']}"
+    """What it cost, in its currency."""
+    return "–" if row["cost"] is None else f"{format_cost(row['cost'])} {row['currency']}"
