@@ -142,7 +142,17 @@ def _show_verdict(verdict: Verdict, seal: Seal) -> None:
         out.print("the last line is cut off: by a crash, or because it is being written")
     broken = verdict.broken
     if broken is None:
-        out.print(f"{verdict.entries} entries in {seal.name}, whole: {verdict.head}", soft_wrap=True)
+        whole = "whole" if verdict.is_end_known else "whole as far as they go"
+        out.print(f"{verdict.entries} entries in {seal.name}, {whole}: {verdict.head}", soft_wrap=True)
+        if verdict.kept is None:
+            out.print(
+                "nothing here says where the log ends: whether entries were cut off there cannot be told"
+                " without a head that was kept elsewhere (--expect)",
+                soft_wrap=True,
+            )
+        elif verdict.head is not None and verdict.kept.seq < verdict.head.seq:
+            behind = verdict.head.seq - verdict.kept.seq
+            out.print(f"the last {behind} are newer than the kept head: a crash, or they are being written")
         return
     where = f" ({broken.file}, line {broken.line})" if broken.file else ""
     out.print(f"entry {broken.seq} was {broken.what}{where}: {broken.detail}", soft_wrap=True)
@@ -160,6 +170,7 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         "removed": verdict.gone,
         "torn": verdict.torn,
         "torn_end": verdict.torn_end,
+        "end_known": verdict.is_end_known,
         "broken": None
         if broken is None
         else {

@@ -51,6 +51,19 @@ async def test_a_log_that_was_changed_ends_with_1_and_names_the_entry(log: Path)
     assert run("head", str(log))[0] == 2
 
 
+async def test_a_log_whose_last_line_was_removed_ends_with_1(log: Path) -> None:
+    file = files_in(log)[0].path
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    code, said = run("verify", str(log))
+    assert code == 1 and "entry 2 was truncated" in said and "whole" not in said
+
+
+async def test_a_single_file_is_whole_as_far_as_it_goes(log: Path) -> None:
+    code, said = run("verify", str(files_in(log)[0].path))
+    assert code == 0 and "whole as far as they go" in said and "--expect" in said
+    assert not json.loads(run("verify", str(files_in(log)[0].path), "--json")[1])["end_known"]
+
+
 async def test_entries_are_shown_by_tenant_rule_user_and_time(log: Path) -> None:
     def requests(*options: str) -> list[str]:
         code, said = run("show", str(log), "--json", *options)

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from radixway.guard.audit import Chain, ChainBroken, Head, Seal, verify
 from radixway.guard.audit.entry import canonical
 from radixway.guard.audit.files import files_in
+from radixway.guard.audit.head import HEAD_FILE, NOWHERE, write_head
 
 DAY = 86_400.0
 NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
+TIME = "2026-11-21T12:00:00.000000Z"
 KEY = b"a key of the auditors alone"
 
 
@@ -151,12 +153,128 @@ def test_the_first_entry_that_is_not_as_written_is_named(
     assert broken is not None and (broken.what, broken.seq) == (what, seq)
 
 
-def test_what_is_cut_off_at_the_end_shows_against_a_head_kept_elsewhere(tmp_path: Path) -> None:
-    head = written(tmp_path, 5).append([], NOON)
-    file = only_file(tmp_path)
-    file.write_bytes(b"".join(lines_of(file)[:-2]))
+def cut(directory: Path, count: int = 2) -> None:
+    file = only_file(directory)
+    file.write_bytes(b"".join(lines_of(file)[:-count]))
 
+
+@pytest.mark.parametrize("seal", [Seal(), Seal(KEY)])
+def test_what_is_cut_off_at_the_end_is_missed(tmp_path: Path, seal: Seal) -> None:
+    written(tmp_path, 5, seal=seal)
+    whole = verify(tmp_path, seal)
+    assert whole.holds and whole.kept == whole.head
+    cut(tmp_path)
+
+    broken = verify(tmp_path, seal).broken
+
+    assert broken is not None and (broken.what, broken.seq) == ("truncated", 4)
+
+
+def test_a_log_that_goes_on_after_a_cut_says_so_for_ever(tmp_path: Path) -> None:
+    written(tmp_path, 5)
+    cut(tmp_path)
+    Chain(tmp_path, Seal()).append(some(7), NOON)
+
+    broken = verify(tmp_path, Seal()).broken
+
+    assert broken is not None and (broken.what, broken.seq) == ("truncated", 4)
+    assert "entry 5 had been there" in broken.detail
+
+
+def test_a_process_that_wrote_what_was_cut_knows_it_without_the_file(tmp_path: Path) -> None:
+    chain = written(tmp_path, 5)
+    cut(tmp_path)
+    (tmp_path / HEAD_FILE).unlink()
+    chain.append(some(1), NOON)
+
+    broken = verify(tmp_path, Seal()).broken
+
+    assert broken is not None and broken.what == "truncated"
+
+
+def test_all_files_gone_are_missed(tmp_path: Path) -> None:
+    written(tmp_path, 5)
+    only_file(tmp_path).unlink()
+    assert not verify(tmp_path, Seal()).holds
+    Chain(tmp_path, Seal()).append(some(1), NOON)
+    assert not verify(tmp_path, Seal()).holds
+
+
+@pytest.mark.parametrize("then", ["look", "go on"])
+def test_a_head_that_is_gone_is_missed(tmp_path: Path, then: str) -> None:
+    written(tmp_path, 5)
+    cut(tmp_path)
+    (tmp_path / HEAD_FILE).unlink()
+    if then == "go on":
+        Chain(tmp_path, Seal()).append(some(1), NOON)
+
+    broken = verify(tmp_path, Seal()).broken
+
+    assert broken is not None and broken.what == "truncated" and HEAD_FILE in broken.detail
+
+
+def test_a_head_is_still_asked_for_when_the_first_file_was_retired(tmp_path: Path) -> None:
+    chain = written(tmp_path, 3, 3)
+    assert chain.retire(NOON + DAY, NOON + 2 * DAY, "retention_days") == 1
     assert verify(tmp_path, Seal()).holds
+    (tmp_path / HEAD_FILE).unlink()
+    assert not verify(tmp_path, Seal()).holds
+
+
+def test_a_head_that_is_not_ours_is_told(tmp_path: Path) -> None:
+    written(tmp_path, 5, seal=Seal(KEY))
+    cut(tmp_path)
+    end = json.loads(lines_of(only_file(tmp_path))[-1])
+    write_head(tmp_path, Seal(), Head(end["seq"], end["hash"]))  # without the key
+
+    broken = verify(tmp_path, Seal(KEY)).broken
+
+    assert broken is not None and (broken.what, HEAD_FILE in broken.detail) == ("changed", True)
+    (tmp_path / HEAD_FILE).write_bytes(b"\xff{")
+    assert not verify(tmp_path, Seal(KEY)).holds
+
+
+def test_a_head_that_a_crash_left_behind_is_made_good(tmp_path: Path) -> None:
+    chain = written(tmp_path, 2)
+    before = (tmp_path / HEAD_FILE).read_bytes()
+    chain.append(some(3), NOON)
+    (tmp_path / HEAD_FILE).write_bytes(before)
+
+    behind = verify(tmp_path, Seal())
+    Chain(tmp_path, Seal()).append([], NOON)
+    whole = verify(tmp_path, Seal())
+
+    assert behind.holds and behind.kept is not None and behind.kept.seq == 2
+    assert whole.holds and whole.kept == whole.head and whole.entries == behind.entries
+
+
+def test_the_end_of_a_log_from_before_there_were_heads_is_not_vouched_for(tmp_path: Path) -> None:
+    head, lines = NOWHERE, []
+    for number, fields in enumerate([{"kind": "begin", "format": 1, "seal": "sha256"}, *some(3)]):
+        entry = Seal().close({**fields, "time": TIME, "seq": number, "prev": head.hash})
+        head = Head(number, entry["hash"])
+        lines.append(canonical(entry) + b"\n")
+    (tmp_path / "000000000000-2026-11-21.jsonl").write_bytes(b"".join(lines))
+    old = verify(tmp_path, Seal())
+    assert old.holds and not old.is_end_known
+
+    Chain(tmp_path, Seal()).append(some(1), NOON)
+
+    upgraded = verify(tmp_path, Seal())
+    assert upgraded.holds and upgraded.is_end_known
+    (tmp_path / HEAD_FILE).unlink()
+    assert not verify(tmp_path, Seal()).holds
+
+
+def test_a_log_and_its_head_written_anew_without_a_key_show_against_one_kept_elsewhere(
+    tmp_path: Path,
+) -> None:
+    head = written(tmp_path, 5).append([], NOON)
+    cut(tmp_path)
+    end = json.loads(lines_of(only_file(tmp_path))[-1])
+    write_head(tmp_path, Seal(), Head(end["seq"], end["hash"]))
+
+    assert verify(tmp_path, Seal()).holds, "without a key nobody can tell from the files alone"
     broken = verify(tmp_path, Seal(), head).broken
     assert broken is not None and (broken.what, broken.seq) == ("truncated", 4)
 
@@ -184,6 +302,7 @@ def test_nobody_without_the_key_can_write_the_chain_anew(tmp_path: Path) -> None
         before = Seal().close(entry)["hash"]
         entry["hash"] = before
     file.write_bytes(b"".join(canonical(entry) + b"\n" for entry in entries))
+    write_head(tmp_path, Seal(), Head(entries[-1]["seq"], before))
 
     assert verify(tmp_path, Seal()).holds
     assert not verify(tmp_path, Seal(KEY)).holds
@@ -197,11 +316,14 @@ def test_a_log_of_another_key_is_not_gone_on_with(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
 def test_half_a_line_is_told_and_the_chain_goes_on_behind_it(tmp_path: Path, kept: int) -> None:
-    written(tmp_path, 3)
+    chain = written(tmp_path, 2)
+    head = (tmp_path / HEAD_FILE).read_bytes()
+    chain.append(some(1, 2), NOON)
     file = only_file(tmp_path)
     whole = file.read_bytes()
     last = lines_of(file)[-1]
     file.write_bytes(whole.removesuffix(last) + last[:kept])
+    (tmp_path / HEAD_FILE).write_bytes(head)  # it is written behind the entries
 
     torn = verify(tmp_path, Seal())
     Chain(tmp_path, Seal()).append(some(1, 9), NOON)
@@ -219,6 +341,7 @@ def test_a_first_line_that_is_cut_off_costs_no_more_than_itself(tmp_path: Path) 
     written(tmp_path)
     file = only_file(tmp_path)
     file.write_bytes(file.read_bytes()[:30])
+    write_head(tmp_path, Seal(), NOWHERE)
     chain = Chain(tmp_path, Seal())
     chain.open(NOON)
     chain.append(some(2), NOON)
@@ -341,3 +464,17 @@ def test_whatever_happens_to_a_log_it_holds(life: list[tuple[str, int]]) -> None
             assert verdict.holds, (step, verdict.broken)
         head = chain.append(some(1), now)
         assert verify(directory, Seal(), head).holds
+
+
+def test_a_head_that_cannot_be_written_costs_no_entry_twice(tmp_path: Path) -> None:
+    chain = written(tmp_path, 2)
+    beside = tmp_path / f"{HEAD_FILE}.new"
+    beside.mkdir()
+    chain.append(some(1, 7), NOON)
+    behind = verify(tmp_path, Seal())
+    beside.rmdir()
+    chain.append(some(1, 8), NOON)
+
+    whole = verify(tmp_path, Seal())
+    assert behind.holds and behind.head != behind.kept
+    assert whole.holds and whole.head == whole.kept and whole.entries == 5

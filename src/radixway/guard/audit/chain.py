@@ -2,17 +2,18 @@
 
 Several processes may append to one log: each takes the lock for a batch, and goes on from the last line that
 it finds, whoever wrote it. Nothing that was written is ever changed: half a line, which a crash may leave, is
-ended and told about in an entry of its own.
+ended and told about in an entry of its own. So are entries that are gone, of which `head.json` or this
+process knows.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from radixway.guard.audit.entry import GENESIS, Fields, Seal, canonical, seconds_of, time_of
+from radixway.guard.audit.entry import Fields, Seal, canonical, seconds_of, time_of
 from radixway.guard.audit.files import (
     LogFile,
     Tail,
@@ -23,26 +24,15 @@ from radixway.guard.audit.files import (
     read_tail,
     sync_directory,
 )
+from radixway.guard.audit.head import HEAD_FILE, NOWHERE, Head, HeadChanged, read_head, write_head
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 
 
 class ChainBroken(Exception):
     """There is no going on from what the files end with; the text says why."""
-
-
-class Head(NamedTuple):
-    """Where a log ends: keep it elsewhere, and no entry up to it can go or change unnoticed."""
-
-    seq: int
-    hash: str
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.hash}"
-
-
-NOWHERE = Head(-1, GENESIS)
-"""The head of a log without entries."""
 
 
 class Chain:
@@ -56,6 +46,8 @@ class Chain:
         """The newest file and its size, as this process left them."""
         self._head = NOWHERE
         """Where the chain ended then."""
+        self._kept: Head | None = None
+        """What `head.json` says, as this process left it."""
 
     def open(self, now: float) -> None:
         """Make the directory if need be, and see whether the chain can go on. Raises ChainBroken."""
@@ -84,7 +76,7 @@ class Chain:
                 {"first": file.first, "last": last["seq"], "hash": last["hash"], "until": last["time"]}
                 for file, last in old
             ]
-            self._append([{"kind": "retention", "why": why, "removed": told}], now)
+            self._append([{"kind": "retention", "why": why, "removed": told, **_HEAD_IS_KEPT}], now)
             for file, _ in old:  # the oldest first: what is left is always one piece
                 file.path.unlink()
             sync_directory(self.directory)
@@ -101,11 +93,12 @@ class Chain:
     def _append(self, entries: Sequence[Fields], now: float) -> Head:
         files = files_in(self.directory)
         tail, head = self._end(files)
+        missed = self._compare_head(head) if self._left is None else []
         if not tail.is_ended:
             append(files[-1].path, b"\n")
         first = head.seq + 1
         begin = [self._begin()] if head is NOWHERE else []
-        lines, head = self._sealed([*_told_of(tail), *begin, *entries], head, now)
+        lines, head = self._sealed([*_told_of(tail), *begin, *missed, *entries], head, now)
         if lines:
             raw = b"".join(lines)
             newest = files[-1] if files else None
@@ -116,7 +109,39 @@ class Chain:
             self._left = None
             append(path, raw)
             self._left, self._head = (path, path.stat().st_size), head
+        if self._kept != head:
+            self._keep_head(head)
         return head
+
+    def _keep_head(self, head: Head) -> None:
+        """The entries are written: where this fails they must not be written again, but the next time it is
+        tried again."""
+        try:
+            write_head(self.directory, self._seal, head)
+        except OSError as error:
+            if self._kept is not None:
+                log.error("audit: %s cannot be written, and falls behind: %s", HEAD_FILE, error)
+            self._kept = None
+        else:
+            self._kept = head
+
+    def _compare_head(self, found: Head) -> list[Fields]:
+        """What is to be said where the files do not end as they did. `found`: where they end."""
+        missed: list[Fields] = []
+        try:
+            self._kept = read_head(self.directory, self._seal)
+            state = "missing"
+        except HeadChanged:
+            self._kept, state = None, "changed"
+        if self._kept is None:
+            if found is not NOWHERE:
+                missed.append({"kind": "head", "was": state, **_HEAD_IS_KEPT})
+            write_head(self.directory, self._seal, found)  # before an entry says that there is one
+        known = max(self._head, self._kept or NOWHERE, key=lambda head: head.seq)
+        if known.seq > found.seq or (known.seq == found.seq and known.hash != found.hash):
+            log.error("audit: the log ends with entry %d, and entry %d was there", found.seq, known.seq)
+            missed.append({"kind": "truncated", "last": known.seq, "last_hash": known.hash})
+        return missed
 
     def _sealed(self, entries: Sequence[Fields], head: Head, now: float) -> tuple[list[bytes], Head]:
         """Their lines, and the head behind them."""
@@ -130,10 +155,12 @@ class Chain:
     def _end(self, files: Sequence[LogFile]) -> tuple[Tail, Head]:
         """What the newest file ends with, and where the chain does. Raises ChainBroken."""
         if not files:
+            self._left = None
             return _CLEAN, NOWHERE
         newest = files[-1]
         if self._left == (newest.path, newest.path.stat().st_size):
             return _CLEAN, self._head
+        self._left = None
         tail = read_tail(newest.path)
         return tail, self._head_of(files, tail)
 
@@ -163,9 +190,11 @@ class Chain:
         return day if newest is None else max(day, newest.day)
 
     def _begin(self) -> Fields:
-        return {"kind": "begin", "format": FORMAT, "seal": self._seal.name}
+        return {"kind": "begin", "format": FORMAT, "seal": self._seal.name, **_HEAD_IS_KEPT}
 
 
+_HEAD_IS_KEPT = {"head": True}
+"""In an entry: from there on `head.json` must be there."""
 _CLEAN = Tail(None, b"", is_ended=True)
 
 

@@ -2,6 +2,7 @@
 
 audit/000000000000-2026-11-21.jsonl     the first entry's number, and the day (UTC) on which it was begun
       000000004711-2026-11-22.jsonl
+      head.json                         where the log ends (`head.py`)
       lock                              held while somebody appends
       pseudonyms.sqlite                 who the users are (`pseudonyms.py`)
 """
@@ -118,6 +119,18 @@ def append(path: Path, raw: bytes) -> None:
         os.close(file)
     if is_new:
         sync_directory(path.parent)
+
+
+def replace(path: Path, raw: bytes) -> None:
+    """Put a file in the place of another, whole or not at all. Raises OSError."""
+    beside = path.with_name(f"{path.name}.new")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(file, raw)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    beside.replace(path)
 
 
 def sync_directory(directory: Path) -> None:

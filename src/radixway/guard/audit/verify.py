@@ -1,7 +1,7 @@
 """Is the log what was written? Reads every line, and names the first that is not.
 
-What nobody can see in the files alone is a piece missing at the very end: for that, keep heads elsewhere, and
-say which one is expected (`radixway audit head`, `verify --expect`).
+A piece that is missing at the very end is seen by `head.json`. Where both were written anew, without a key or
+from older copies, only a head that was kept elsewhere shows it (`radixway audit head`, `verify --expect`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from radixway.guard.audit.chain import NOWHERE, Head
 from radixway.guard.audit.entry import GENESIS, Fields, Seal, read_line
 from radixway.guard.audit.files import files_in
+from radixway.guard.audit.head import HEAD_FILE, NOWHERE, Head, HeadChanged, read_head
 
 Wrong = Literal["changed", "removed", "reordered", "truncated"]
 
@@ -44,7 +44,14 @@ class Verdict:
     """Lines that a crash cut off and the log tells of."""
     torn_end: bool = False
     """The last line is cut off, and nobody has written since: a crash, or somebody writes just now."""
+    kept: Head | None = None
+    """What `head.json` says. An entry or a batch behind: a crash, or somebody writes just now."""
     broken: Broken | None = None
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether entries that were cut off at the end would have been missed."""
+        return self.kept is not None
 
     @property
     def holds(self) -> bool:
@@ -86,17 +93,25 @@ class _Walk:
         self._begin: Head | None = None
         """What the first entry that is there was hung on."""
         self._met = expect is None
+        self._kept_must_be_there = False
         self._pending: list[_Line] = []
         """Lines that are no entries: a crash's, if the next entry says so."""
 
     def run(self) -> None:
+        if not self._path.is_file():
+            try:
+                self.verdict.kept = read_head(
+                    self._path, self._seal
+                )  # before the entries: it comes behind them
+            except HeadChanged as error:
+                self._fail(0, "changed", str(error))
         for line in _lines(self._path):
             entry = read_line(line.raw)
             if entry is None:
                 self._pending.append(line)
                 continue
             self._check(entry, line)
-            self._take(entry)
+            self._take(entry, line)
         self._check_end()
 
     def _check(self, entry: Fields, line: _Line) -> None:
@@ -115,9 +130,19 @@ class _Walk:
             self._met = True
             if entry["hash"] != self._expect.hash:
                 self._fail(seq, "changed", "its hash is not the one that is expected", line)
+        kept = self.verdict.kept
+        if kept is not None and seq == kept.seq and entry["hash"] != kept.hash:
+            self._fail(seq, "changed", f"its hash is not the one in {HEAD_FILE}", line)
 
-    def _take(self, entry: Fields) -> None:
+    def _take(self, entry: Fields, line: _Line) -> None:
         verdict = self.verdict
+        if entry.get("kind") == "truncated":
+            detail = f"when it was written, entry {entry.get('last')} had been there"
+            self._fail(entry["seq"], "truncated", detail, line)
+        if entry.get("kind") == "head" and self._kept_must_be_there:
+            detail = f"when it was written, {HEAD_FILE} was {entry.get('was')}: entries before it may be gone"
+            self._fail(entry["seq"], "truncated", detail, line)
+        self._kept_must_be_there |= entry.get("head") is True
         verdict.entries += 1
         verdict.head = Head(entry["seq"], entry["hash"])
         if verdict.first is None:
@@ -156,6 +181,13 @@ class _Walk:
                 self._fail(seq, "changed", "this line is no entry", self._pending[0])
         if not self._met and self._expect is not None:
             self._miss(self._expect)
+        head, kept = verdict.head or NOWHERE, verdict.kept
+        if kept is not None and kept.seq > head.seq:
+            self._miss(kept)
+        if kept is None and self._kept_must_be_there and not self._path.is_file():
+            self._fail(
+                head.seq + 1, "truncated", f"{HEAD_FILE} is missing: entries may have been cut off here"
+            )
 
     def _check_begin(self) -> None:
         """What is missing before the first entry must have been removed by the log itself."""
