@@ -1,6 +1,7 @@
 """Fixtures that every room may use."""
 
 import gc
+import os
 from functools import lru_cache
 
 import fastapi.dependencies.models
@@ -14,6 +15,9 @@ from radixway.config import radixway_home
 settings.register_profile("quick", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile("quick")
+
+# Gateways in processes of their own need no console beside them until a test visits it.
+os.environ.setdefault("RADIXWAY__CONSOLE__PRELOAD", "false")
 
 # The collector would look at all that thousands of tests import and leave behind, again and again.
 gc.set_threshold(20_000, 20, 20)

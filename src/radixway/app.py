@@ -79,7 +79,7 @@ from radixway.surfaces import (
 from radixway.surfaces.asgi_middlewares import Router, wrap
 from radixway.surfaces.chats import Chats, Screening, closed_routes, is_for_chats
 from radixway.surfaces.classification import LazyRoom, classification_routes
-from radixway.surfaces.console import open_console
+from radixway.surfaces.console import ConsoleDoor, open_console
 from radixway.surfaces.errors import add_error_handlers
 from radixway.surfaces.exchange import CARRIER
 from radixway.surfaces.rim import Rim
@@ -152,6 +152,8 @@ class Gateway:
         self.sessions = SessionKeeper(config.trajectories, self.tokenizer_of, memory=memory)
         self.envoy_door: EnvoyDoor | None = None
         """While it runs, and if it is open."""
+        self.console: ConsoleDoor | None = None
+        """While it runs, and unless it is switched off."""
         self.chats: Chats | None = None
         """While it runs, and unless they are switched off."""
         self.load_transport: LoadTransport | None = None
@@ -321,7 +323,7 @@ class Gateway:
                 self.seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
-                open_console(config.console, self, self._rest, self._gate),
+                open_console(config.console, self, self._rest, self._gate) as self.console,
                 self.chats.running() if self.chats is not None else nullcontext(),
             ):
                 yield

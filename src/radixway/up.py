@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Column, Table
+from yarl import URL
 
 from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
 from radixway.config import Config, ConfigError, WorkerSection
 from radixway.engine_process import EngineProcess, until_ready
-from radixway.routing import Registry
 from radixway.telemetry import ServerConsole, configure_logging
 from radixway.web import bind, is_loopback_host, raise_file_limit
 
@@ -74,7 +74,7 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     server = gateway.make_server(listener)
     with server.stopped_by_signals(on_second=engine.hurry):
         supervising = asyncio.create_task(engine.supervise())
-        presenting = asyncio.create_task(_present(server.url, gateway.registry, engine, greet=greet))
+        presenting = asyncio.create_task(_present(server.url, gateway, engine, greet=greet))
         try:
             async with gateway.running():
                 serving = asyncio.create_task(server.serve(gateway.warm_up))
@@ -93,19 +93,31 @@ async def run_up(config: Config, config_file: Path | None, model: str | None, *,
     return engine.failed_start or 0
 
 
+def _preload_console(url: str, gateway: Gateway) -> None:
+    """Start the console's process now, if it is not to wait for a visit."""
+    preload = gateway.config.console.preload
+    if preload is None:
+        preload = is_loopback_host(gateway.config.gateway.host)
+    if preload and gateway.console is not None:
+        gateway.console.start(URL(url).port or 0)
+
+
 def _begin(url: str, gateway: Gateway) -> None:
-    """Say where it can be reached, which it can by now."""
+    """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
     gateway.warm_up()
+    _preload_console(url, gateway)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
     if gateway.envoy_door is not None:
         out.print(f"ext_proc {gateway.envoy_door.address}")
 
 
-async def _present(url: str, registry: Registry, engine: EngineProcess, *, greet: bool) -> None:
+async def _present(url: str, gateway: Gateway, engine: EngineProcess, *, greet: bool) -> None:
     """Wait for the engine, then show where everything is and one answered request with its journal."""
+    registry = gateway.registry
     with out.status("starting the engine …"):
         await until_ready(registry, engine.url)
     engine.ready()
+    _preload_console(url, gateway)
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     table.add_row("gateway", f"[bold]{url}[/]", "/v1/chat/completions, /generate, /explain/{request_id}")
     table.add_row("engine", engine.url, ", ".join(sorted(registry.models())))

@@ -20,11 +20,13 @@ TraceUrl = Annotated[str, AfterValidator(_check_trace_url)]
 
 
 class ConsoleSection(Section):
-    """The web pages (docs/console.md). Needs radixway[console]; a process of their own, begun with the
-    first visit."""
+    """The web pages (docs/console.md). Needs radixway[console]; they run in a process of their own."""
 
     enabled: bool = True
     """Whether there are pages at `/console`."""
+    preload: bool | None = None
+    """Whether that process is started as soon as the gateway listens, rather than with the first visit: it
+    takes some 100 MB. By default where the gateway listens on this machine alone."""
     hosts: tuple[Host, ...] = ()
     """Names (`gateway.example.com`, with the port if it is not the scheme's own) under which browsers reach
     the gateway, where a proxy before it changes the `Host` header, or where no key is needed and it is

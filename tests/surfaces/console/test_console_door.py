@@ -1,6 +1,7 @@
 """`/console`: who is let in, from where, and how the process that draws the pages begins and ends."""
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from shutil import rmtree
 
@@ -19,10 +20,17 @@ SOCKET = "/console/_nicegui_ws/socket.io/?EIO=4&transport=websocket&client_id=x"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+async def started(gateway):
+    """Its console's process runs, which answers this."""
+    async with gateway.client.get(gateway.url + "/console/favicon.ico") as answer:
+        assert answer.status == 200
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def locked():
     """A gateway with a key."""
     async with running_gateway(gateway={"admin_key": KEY, "drain_s": 1}) as gateway:
+        await started(gateway)
         yield gateway
 
 
@@ -30,6 +38,7 @@ async def locked():
 async def unlocked():
     """A gateway without."""
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
+        await started(gateway)
         yield gateway
 
 
@@ -171,6 +180,8 @@ async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
             await door({**scope, "client": ("203.0.113.7", 4000)}, receive, send)
 
         async with serving(from_afar) as url:
+            async with visitor.get(f"{url}/console/favicon.ico"):
+                pass  # the process runs
             async with visitor.get(f"{url}/console/workers", headers=HTML) as answer:
                 assert answer.status == 403
             async with visitor.post(f"{url}/console/sign-in", data={"key": "anything"}) as answer:
@@ -239,3 +250,31 @@ async def test_whoami_says_what_a_key_allows(locked):
     assert told == {"admin": False, "by_key": False, "needs_key": True, "tenant": None}
     _, told = await locked.get("/whoami", headers={"authorization": f"Bearer {KEY}"})
     assert told == {"admin": True, "by_key": True, "needs_key": True, "tenant": None}
+
+
+async def test_a_first_visitor_sees_at_once_that_it_starts(visitor):
+    async with running_gateway(gateway={"drain_s": 1}) as gateway:
+        for language, words in (("en-GB", "is starting"), ("zh-CN,en;q=0.8", "正在启动")):
+            status, headers, page = await get(visitor, gateway, "/console/", accept_language=language)
+            assert (status, headers["cache-control"]) == (200, "no-store") and words in page
+            assert not gateway.gateway.console.is_ready
+        await started(gateway)  # the process, which the first visit began
+        assert gateway.gateway.console.is_ready
+        assert "is starting" not in (await get(visitor, gateway, "/console/"))[2]
+
+
+async def test_one_that_does_not_start_is_told_and_not_asked_for_again_and_again(visitor, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    async with running_gateway(gateway={"drain_s": 1}) as gateway:
+        async with visitor.get(gateway.url + "/console/favicon.ico") as answer:
+            assert answer.status == 503
+        status, _, page = await get(visitor, gateway, "/console/")
+    assert status == 503 and "does not answer" in page and "<script>" not in page
+
+
+async def test_it_can_be_started_before_anybody_comes(visitor):
+    async with running_gateway(gateway={"drain_s": 1}) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        gateway.gateway.console.start(port)
+        await started(gateway)
+        assert "is starting" not in (await get(visitor, gateway, "/console/"))[2]

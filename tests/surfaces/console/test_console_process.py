@@ -46,3 +46,22 @@ def test_one_that_died_is_begun_anew_with_the_next_visit(tmp_path):
         first = visited(url, process)
         first.kill()  # at once: the gateway has not heard of it yet
         assert visited(url, process).pid != first.pid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("host", "preload", "begins"),
+    [
+        ("127.0.0.1", None, True),
+        ("127.0.0.1", False, False),
+        ("0.0.0.0", None, False),
+        ("0.0.0.0", True, True),
+    ],
+)
+def test_it_begins_with_the_gateway_where_that_is_a_laptops(tmp_path, host, preload, begins, monkeypatch):
+    monkeypatch.delenv("RADIXWAY__CONSOLE__PRELOAD", raising=False)
+    tree = {"gateway": {"port": 0, "drain_s": 1, "host": host}, "console": {"preload": preload}}
+    with gateway_process(tmp_path, tree) as (url, process):
+        port = url.rpartition(":")[2]
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
+        assert bool(psutil.Process(process.pid).children()) == begins

@@ -1,9 +1,9 @@
 """`/console`: passed on, HTTP and WebSocket alike, to the process that draws the pages.
 
-The gateway begins that process with the first visit and ends it with itself; the pages know the gateway by
-its HTTP API alone.
+The gateway begins that process with the first visit, or as soon as it listens (`console.preload`), and ends
+it with itself; the pages know the gateway by its HTTP API alone.
 """
 
-from radixway.surfaces.console.door import open_console
+from radixway.surfaces.console.door import ConsoleDoor, open_console
 
-__all__ = ["open_console"]
+__all__ = ["ConsoleDoor", "open_console"]

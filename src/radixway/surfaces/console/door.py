@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http.cookies import CookieError, SimpleCookie
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,17 +29,30 @@ log = logging.getLogger(__name__)
 
 _ANSWERS_WITHIN_S = 60.0
 """Longer than a page takes, and than the pause between two signs of life of one that is polled."""
+_STARTING_PAGE = """<!doctype html><html lang="{lang}"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<title>Radixway</title><noscript><meta http-equiv="refresh" content="3"></noscript>
+<body style="font: 16px system-ui, sans-serif; display: grid; place-items: center; min-height: 90vh">
+<p role="status">{text}</p>
+<script>
+const again = () => location.reload();
+fetch("/console/favicon.ico", {{cache: "no-store", headers: {{accept: "*/*"}}}})
+  .then(again, () => setTimeout(again, 2000));
+</script></body></html>
+"""
 _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 
 
 @asynccontextmanager
-async def open_console(config: ConsoleSection, app: App, rest: FastAPI, gate: Gate) -> AsyncIterator[None]:
+async def open_console(
+    config: ConsoleSection, app: App, rest: FastAPI, gate: Gate
+) -> AsyncIterator[ConsoleDoor | None]:
     """While it holds, `rest` answers at `/console` with pages that ask `app`."""
     routes = whoami_routes(gate)
     join(rest.router, routes)
     if not config.enabled:
-        yield
+        yield None
         return
     door = ConsoleDoor(config, app, gate.access)
     router = APIRouter()
@@ -47,7 +61,7 @@ async def open_console(config: ConsoleSection, app: App, rest: FastAPI, gate: Ga
         router.routes.append(WebSocketRoute(path, door))
     join(rest.router, router)
     try:
-        yield
+        yield door
     finally:
         await door.close()
 
@@ -59,6 +73,23 @@ class ConsoleDoor:
         self._process = ConsoleProcess(config, app)
         self._access = access
         self._sessions: dict[Path, aiohttp.ClientSession] = {}
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process answers, so that a visitor sees pages at once."""
+        return self._process.is_ready
+
+    def start(self, port: int) -> None:
+        """Start the process in the background, if it does not run. `port`: the gateway's."""
+        if self.is_ready or (self._starting is not None and not self._starting.done()):
+            return
+        if find_spec("nicegui") is not None:
+            self._starting = asyncio.create_task(self._start(port), name="console-start")
+
+    async def _start(self, port: int) -> None:
+        with suppress(NoConsole, OSError):
+            await self._process.running(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if find_spec("nicegui") is None:
@@ -78,6 +109,10 @@ class ConsoleDoor:
                     if not repeatable:
                         await _away(scope, receive, send)
                         return
+            if _shows_pages(scope) and not (self.is_ready or self._process.has_failed):
+                self.start(port or 0)
+                await _starting(scope, receive, send)
+                return
             for again in (repeatable, False):
                 own = await self._process.running(port or 0)
                 answer: list[tuple[bytes, bytes]] = []
@@ -94,6 +129,9 @@ class ConsoleDoor:
 
     async def close(self) -> None:
         """End the process, and what is passed on to it or to others."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
         for session in self._sessions.values():
             await session.close()
         await self._process.close()
@@ -155,6 +193,23 @@ def _cookie(scope: Scope, name: str) -> str | None:
             if found is not None:
                 return found.value
     return None
+
+
+def _shows_pages(scope: Scope) -> bool:
+    """Whether it is a browser that goes to a page."""
+    return (
+        scope["type"] == "http"
+        and scope["method"] == "GET"
+        and "text/html" in Request(scope).headers.get("accept", "")
+    )
+
+
+async def _starting(scope: Scope, receive: Receive, send: Send) -> None:
+    """A page at once. It asks for a file, which is answered when the process is there, and loads anew."""
+    is_chinese = Request(scope).headers.get("accept-language", "").lower().startswith("zh")
+    text = "控制台正在启动…" if is_chinese else "The console is starting…"
+    page = _STARTING_PAGE.format(lang="zh-CN" if is_chinese else "en", text=text)
+    await HTMLResponse(page, headers={"cache-control": "no-store"})(scope, receive, send)
 
 
 async def _not_installed(scope: Scope, receive: Receive, send: Send) -> None:

@@ -41,14 +41,25 @@ class ConsoleProcess:
         self._failed_at = -_AGAIN_AFTER_S
         self._directory: Path | None = None
         self._back: tuple[AppServer, asyncio.Task[None]] | None = None
+        self._answers = False
         self.name: str | None = None
         """`PORT-RANDOM`, once it runs."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `running` returns at once."""
+        return self._answers and self._process is not None and self._process.returncode is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be started a moment ago, so that it is not tried again yet."""
+        return monotonic() - self._failed_at < _AGAIN_AFTER_S
 
     async def running(self, port: int) -> Path:
         """The socket at which the pages are served, after starting what is not running. Raises NoConsole."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
-                if monotonic() - self._failed_at < _AGAIN_AFTER_S:
+                if self.has_failed:
                     raise NoConsole
                 try:
                     await self._start(port)
@@ -91,6 +102,7 @@ class ConsoleProcess:
             self._directory.mkdir(mode=0o700)
             back = AppServer(self._from_pages, bind_unix(self._directory / "gateway"), drain_s=0)
             self._back = back, asyncio.create_task(back.serve())
+        self._answers = False
         pages = self._directory / "console"
         with suppress(FileNotFoundError):
             pages.unlink()
@@ -112,13 +124,14 @@ class ConsoleProcess:
         async with asyncio.timeout(_READY_WITHIN_S):
             if not await self._process.stdout.readline():
                 raise NoConsole(f"it ended with {await self._process.wait()}")
+        self._answers = True
 
     async def _from_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The gateway, asked by the pages: whoever may enter the directory is as near as the loopback."""
         await self._app({**scope, "client": ("127.0.0.1", 0)}, receive, send)
 
     async def _end(self) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._answers = self._process, None, False
         if process is None or process.returncode is not None:
             return
         process.terminate()
