@@ -299,7 +299,7 @@ async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_as
         told, _ = await listing.communicate()
         asking = await started("ask", "hello", "--url", gateway.url)
         _, why = await asking.communicate()
-    assert f"{worker} is joining: /health: it refuses connections: nothing listens there" in told.decode()
+    assert f"{worker} /health: it refuses connections: nothing listens there" in told.decode()
     assert asking.returncode and "out of reach: 1 × connections refused" in " ".join(why.decode().split())
 
 
@@ -323,7 +323,7 @@ async def test_workers_are_told_apart_in_narrow_terminals(columns):
     assert "1234" in told.stdout.split() and "…" not in told.stdout
     for url in urls:
         assert url in told.stdout.split()
-        assert f"{url} is joining: {error}\n" in told.stdout
+        assert f"{url}: {error}\n" in told.stdout
 
 
 async def test_ask_tells_why_no_worker_is_ready(tmp_path):
@@ -342,7 +342,7 @@ async def test_ask_tells_why_no_worker_is_ready(tmp_path):
     assert told.returncode == 2 and listed.returncode == 0
     first, *causes = told.stderr.splitlines()
     assert "no worker" in first
-    assert [cause.split()[0] for cause in causes] == [distrusted, wrong]
+    assert [cause.split()[0] for cause in causes] == [f"{distrusted}:", f"{wrong}:"]
     assert "certificate" in causes[0] and "known" in causes[1]
     assert all(cause.strip() in listed.stdout for cause in causes)
 

@@ -66,7 +66,7 @@ class ListedWorker(msgspec.Struct):
     @property
     def trouble(self) -> str:
         """Why it does not answer, or nothing."""
-        return "" if self.error_kind is None else f"is {self.state}: {self.last_error}"
+        return "" if self.error_kind is None else self.last_error or ""
 
 
 class Listing(msgspec.Struct):

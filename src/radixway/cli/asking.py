@@ -51,7 +51,7 @@ def _troubles(url: str, admin_key: str | None) -> str:
     except CallFailed:
         return ""
     troubled = [worker for worker in workers if worker.trouble]
-    lines = [printable(f"{worker.url} {worker.trouble}") for worker in troubled[:_MAX_TROUBLES]]
+    lines = [printable(f"{worker.url}: {worker.trouble}") for worker in troubled[:_MAX_TROUBLES]]
     if len(troubled) > _MAX_TROUBLES:
         lines.append(f"and {len(troubled) - _MAX_TROUBLES} more: radixway workers list")
     return "".join(f"\n  {line}" for line in lines)

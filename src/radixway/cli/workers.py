@@ -57,4 +57,4 @@ def workers_list(url: GatewayUrl = GATEWAY, key: AdminKey = None) -> None:
     table.print_to(out)
     for worker in workers:
         if worker.trouble:
-            out.print(printable(f"{worker.url} {worker.trouble}"), soft_wrap=True)
+            out.print(printable(f"{worker.url}: {worker.trouble}"), soft_wrap=True)
