@@ -299,7 +299,7 @@ async def test_what_keeps_a_worker_from_answering_is_told_to_whoever_lists_or_as
         told, _ = await listing.communicate()
         asking = await started("ask", "hello", "--url", gateway.url)
         _, why = await asking.communicate()
-    assert f"{worker} /health: it refuses connections: nothing listens there" in told.decode()
+    assert f"{worker}: /health: it refuses connections: nothing listens there" in told.decode()
     assert asking.returncode and "out of reach: 1 × connections refused" in " ".join(why.decode().split())
 
 
