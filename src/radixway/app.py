@@ -144,7 +144,9 @@ class Gateway:
         guard_is_on = is_guarded(config) or "audit" in config.guard.model_fields_set
         self.audit = build_audit(config.guard.audit, self.metrics, guard_is_on=guard_is_on)
         """While the guard is on: what it did."""
-        self._gate = Gate(config.gateway, self.tenants, config.console.hosts)
+        hosts = (*config.gateway.hosts, *config.console.hosts)
+        self._console = config.console.model_copy(update={"hosts": hosts})
+        self._gate = Gate(config.gateway, self.tenants, hosts)
         self._via = Via()
         self._in_hand = InHand()
         self._hot: HotPaths | None = None
@@ -189,7 +191,7 @@ class Gateway:
         )
         if config.gateway.cors_origins:
             self._app = CORSMiddleware(
-                self._app,  # type: ignore[arg-type]
+                self._app,
                 allow_origins=config.gateway.cors_origins,
                 allow_methods=["*"],
                 allow_headers=["*"],
@@ -323,7 +325,7 @@ class Gateway:
                 self.seeing.running(),
                 erasure.running(),
                 self._open_to_envoy(),
-                open_console(config.console, self, self._rest, self._gate) as self.console,
+                open_console(self._console, self, self._rest, self._gate) as self.console,
                 self.chats.running() if self.chats is not None else nullcontext(),
             ):
                 yield

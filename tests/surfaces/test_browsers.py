@@ -85,6 +85,10 @@ async def test_a_page_under_a_name_that_was_led_here_reads_and_asks_nothing():
             status, said = await ask(gateway, method, path, CHAT, **posted)
             assert status == 403, (path, said)
         assert (await ask(gateway, "GET", "/ready", **rebound))[0] == 200  # for probes
+        async with gateway.client.get(
+            gateway.url + "/requests", headers=rebound | {"x-request-id": "x"}
+        ) as it:
+            assert it.headers["x-request-id"] == "x"
         assert worker.requests == []
 
 

@@ -33,11 +33,11 @@ class Gate:
     """Asked for every path that FastAPI serves; it has nothing to do unless tenants have keys."""
 
     def __init__(self, config: GatewaySection, room: TenantsRoom | None, hosts: Collection[str] = ()) -> None:
-        """`hosts`: names of the gateway's, beside those that `config` has."""
+        """`hosts`: under which browsers reach the gateway, beside its addresses."""
         ring = None if room is None else room.ring
         self.callers = Callers(TrustedHops(config), ring, {} if room is None else room.tenancies)
         self.origins = OriginCheck(
-            hosts=(*config.hosts, *hosts),
+            hosts=hosts,
             origins=config.cors_origins,
             site_help="send a key with it, or name the site in gateway.cors_origins",
             host_help="name it in gateway.hosts, or give tenants keys",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from radixway.web.asgi import Scope, Send
+from radixway.web.asgi import Scope, Send, request_id_of
 
 _LONGEST_MESSAGE = 1000
 """Characters. A message may quote what the client sent; it does not send all of it back."""
@@ -93,6 +93,8 @@ async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
         await send({"type": "websocket.close", "code": 1008})
         return
     body = error.body()
-    headers = [*error.headers(), (b"content-length", b"%d" % len(body))]
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+    request_id = (b"x-request-id", request_id_of(given).encode("ascii"))
+    headers = [request_id, *error.headers(), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -170,6 +170,19 @@ async def test_a_name_that_was_led_to_this_machine_gets_nothing(unlocked, visito
         )
 
 
+async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_closes_it(visitor):
+    tree = {"drain_s": 1, "hosts": ["models.example"]}
+    async with running_gateway(gateway=tree) as gateway:
+        status, _, _ = await get(visitor, gateway, "/console/workers", host="models.example:8080")
+        assert status == 200
+        async with visitor.get(
+            f"{gateway.url}/console/workers",
+            headers=HTML | {"x-forwarded-for": "203.0.113.7"},
+            allow_redirects=False,
+        ) as answer:
+            assert answer.status == 303
+
+
 async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
         door = doors.ConsoleDoor(
