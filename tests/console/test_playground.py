@@ -3,6 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
+from held_socket import HeldSocket
+
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 PROMPT = "What is a radix tree? Write to anna@example.org about the proof."
 
@@ -80,3 +82,21 @@ async def test_markup_in_a_prompt_stays_text_and_wrong_fields_are_told(open_page
     await page.get_by_label("Tools (JSON list)").fill("{")
     await page.get_by_role("button", name="Look").click()
     await expect(page.get_by_text("Tools (JSON list):")).to_be_visible()
+
+
+async def test_what_is_typed_while_an_answer_comes_is_kept(open_page):
+    socket = HeldSocket()
+    page = await open_page("/playground", before=socket.attach)
+    prompt = page.get_by_label("Prompt", exact=True)
+    await prompt.click()
+    await page.keyboard.type("What is a radix tree?")
+    socket.hold("")
+    await page.get_by_role("button", name="Run").click()
+    await socket.arrived()
+    await prompt.focus()
+    await page.keyboard.press("Control+End")
+    more = " ".join(f"word{number}" for number in range(60))
+    await page.keyboard.type(more)
+    socket.release()
+    await expect(page.get_by_role("link", name="request")).to_be_visible()
+    await expect(prompt).to_have_value(f"What is a radix tree?{more}")
