@@ -124,7 +124,12 @@ class Gateway:
         """Of workers, beside those configured; followed while it runs."""
         self.metrics = Metrics()
         self.kv_event_counts = KvEventCounts()
-        self.journals = JournalBook(config.telemetry.journal_capacity)
+        self.journals = journals = JournalBook(config.telemetry.journal_capacity)
+        self.metrics.gauge(
+            "radixway_journal_bytes",
+            "Bytes of the journals of the latest requests",
+            lambda: journals.size_bytes,
+        )
         self.tracing = build_tracing(config.telemetry.tracing, self.metrics)
         """While traces are kept."""
         self.traffic = Traffic()

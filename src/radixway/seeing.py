@@ -45,7 +45,7 @@ class Seeing:
         sources = Sources(journals, registry, road.selector, road.transport, tries, shows_text=shown)
 
         async def recent() -> bytes:
-            return await asyncio.to_thread(recent_trace, journals.before(None, _MOST_RECENT))
+            return await asyncio.to_thread(recent_trace, journals.latest(_MOST_RECENT))
 
         self.routes: list[APIRouter] = [
             request_routes(journals, prices.of, gate, config.console.trace_url),

@@ -15,7 +15,7 @@ from radixway.app import Gateway
 from radixway.client import CallFailed, Told, ask, call
 from radixway.config import Config, ConfigError, WorkerSection
 from radixway.engine_process import EngineProcess, until_ready
-from radixway.telemetry import ServerConsole, configure_logging
+from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
 from radixway.web import bind, is_loopback_host, raise_file_limit
 
 log = logging.getLogger(__name__)
@@ -104,6 +104,7 @@ def _preload_console(url: str, gateway: Gateway) -> None:
 
 def _begin(url: str, gateway: Gateway) -> None:
     """Say where it can be reached, which it can by now, and make ready what the first visitor needs."""
+    HeapFreezer().freeze_started()
     gateway.warm_up()
     _preload_console(url, gateway)
     out.print(f"gateway {url}  ({len(gateway.config.workers)} workers)")
@@ -129,6 +130,7 @@ async def _present(url: str, gateway: Gateway, engine: EngineProcess, *, greet: 
             await _greet(url)
         except CallFailed as failure:
             log.warning("the first request failed: %s", failure)
+    HeapFreezer().freeze_started()
     out.print("\nServing. Ctrl-C stops.")
 
 

@@ -6,6 +6,7 @@ import json
 import pytest
 import pytest_asyncio
 
+from packed_journals import pack_journals
 from radixway.guard.audit import entries
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -153,6 +154,20 @@ async def test_a_trial_judges_recorded_requests_again_and_says_what_it_cannot_te
     # Of the one that named its model the pattern is all that matters; the other's category was never read.
     assert (said["judged"], said["by"]["blocked"], said["unknown"]) == (1, 1, 1)
     assert file.read_text() == blocking
+
+
+async def test_a_trial_judges_requests_the_same_once_their_journals_are_packed(editing):
+    running, _, _ = editing
+    await ask(running, "the theorem")
+    await ask(running, "card 1234-5678 please")
+    book = running.gateway.journals
+    explained = [each.explain() for each in book.latest(9)]
+    changed = {"text": RULES.replace("model: prover", "model: general")}
+    _, before, _ = await running.post("/config/semantic/try", changed)
+    pack_journals(book)
+    _, after, _ = await running.post("/config/semantic/try", changed)
+    assert after == before and before["changed"] == 1
+    assert [each.explain() for each in book.latest(9)] == explained
 
 
 async def test_a_trial_judges_texts_that_are_given_under_both(editing):

@@ -1,6 +1,14 @@
 """The journal and the book that keeps journals."""
 
-from radixway.telemetry import Journal, JournalBook
+import gc
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from radixway.telemetry import Journal, JournalBook, Shared
 
 
 def test_entries_keep_their_order_and_their_time_never_goes_back():
@@ -28,7 +36,7 @@ def test_a_repeated_id_keeps_the_newest():
     book.keep(old)
     book.keep(new)
     book.keep(Journal("b"))
-    assert book.find("a") is new
+    assert book.find("a") is new and not book.is_newest(old)
 
 
 def test_nobody_takes_the_place_of_another_tenants_journal():
@@ -70,3 +78,174 @@ def test_the_book_is_read_backwards_from_anywhere():
     assert names(last, 9) == "c"
     assert names(1, 9) == names(0, 9) == ""
     assert names(10**9, 9) == "gfec"
+
+
+@dataclass(slots=True)
+class Told:
+    """A decision, with what it refers to."""
+
+    worker: Any
+    costs: list[float] = field(default_factory=list)
+    aside: Any = None
+
+    def explain(self) -> dict[str, Any]:
+        return {"worker": self.worker.name, "costs": self.costs}
+
+
+class Lasting(Shared):
+    """What many requests refer to."""
+
+    name = "w"
+
+
+def filled(book: JournalBook, count: int = 32) -> JournalBook:
+    """As if so many others had come since."""
+    for number in range(count):
+        book.keep(Journal(f"other-{number}"))
+    return book
+
+
+def told_of(name: str, worker: Any, **more: Any) -> Journal:
+    journal = Journal(name)
+    journal.tenant, journal.user, journal.session = "t", "u", "s"
+    journal.add("receive", model="m", stream=True)
+    journal.add("select", Told(worker, [0.5, float("inf")], **more))
+    return journal
+
+
+def test_a_journal_tells_the_same_when_it_is_bytes() -> None:
+    worker, book = Lasting(), JournalBook(100)
+    journal = told_of("a", worker)
+    before = journal.explain()
+    book.keep(journal)
+    filled(book)
+    assert book.size_bytes > 0
+    found = book.find("a")
+    assert found is not None and found is not journal
+    assert found.explain() == before
+    assert (found.tenant, found.user, found.session, found.number) == ("t", "u", "s", 1)
+    assert found.elapsed_s() >= journal.entries[-1][1]
+    assert found.entries[1][2].worker is worker  # not a copy
+
+
+def test_what_is_added_later_is_told_too() -> None:
+    book = JournalBook(100)
+    journal = Journal("a")
+    book.keep(journal)
+    journal.add("early")
+    filled(book)
+    journal.add("late", n=1)
+    journal.add("later", n=2)
+    assert [step for step, *_ in book.find("a").entries] == ["early", "late", "later"]
+    assert [step for step, *_ in book.before(2, 1)[0].entries] == ["early", "late", "later"]
+    book.forget(lambda each: each.request_id == "a")
+    journal.add("after it was forgotten")
+    assert book.find("a") is None and book.before(2, 1) == []
+
+
+def test_the_garbage_collector_sees_few_of_them() -> None:
+    book, worker = JournalBook(1000), Lasting()
+    for number in range(1000):
+        book.keep(told_of(f"r{number}", worker))
+    gc.collect()
+    seen = sum(type(each) in (Journal, Told) for each in gc.get_objects())
+    assert seen < 100
+    assert len(book) == 1000
+
+
+def test_what_cannot_be_packed_is_kept_as_it_is_and_the_others_are_packed() -> None:
+    book, lock = JournalBook(100), threading.Lock()
+    odd = told_of("odd", Lasting(), aside=lock)
+    book.keep(told_of("a", Lasting()))
+    book.keep(odd)
+    filled(book)
+    assert book.find("odd") is odd
+    assert book.find("a").explain()["steps"][1]["worker"] == "w"
+
+
+def test_what_is_forgotten_leaves_no_bytes() -> None:
+    book = JournalBook(100)
+    for name in ("mary", "paul"):
+        book.keep(told_of(name, Lasting()))
+    book.find("mary").add("note", said="by mary")
+    filled(book)
+    book.find("paul")
+    assert book.forget(lambda journal: journal.request_id == "mary") == 1
+    held = gc.get_referents(*[each._packed for each in book._pages])
+    assert not any(b"mary" in each for each in held if isinstance(each, bytes))
+    assert any(b"paul" in each for each in held if isinstance(each, bytes))
+    assert book.find("mary") is None and book.find("paul") is not None
+
+
+def test_a_book_is_bounded_in_bytes_too() -> None:
+    book = JournalBook(100_000, max_bytes=100_000)
+    for number in range(1000):
+        journal = Journal(f"r{number}")
+        journal.add("receive", model=f"{number}" * 300)
+        book.keep(journal)
+        assert book.size_bytes <= 100_000
+    kept = [each.request_id for each in book.latest(10_000)]
+    assert kept[0] == "r999" and 32 <= len(kept) < 200
+    assert len(book) == len(kept) and book.find("r0") is None
+
+
+def test_the_latest_are_those_of_the_moment_when_they_were_asked_for() -> None:
+    book = filled(JournalBook(100), 70)
+    latest = book.latest(50)
+    filled(book, 200)
+    assert [each.number for each in latest] == list(range(70, 20, -1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    capacity=st.integers(0, 80),
+    acts=st.lists(
+        st.one_of(
+            st.tuples(st.just("keep"), st.integers(0, 40)),
+            st.tuples(st.just("forget"), st.integers(0, 40)),
+            st.tuples(st.just("amend"), st.integers(1, 60)),
+            st.tuples(st.just("many"), st.integers(1, 50)),
+        ),
+        max_size=30,
+    ),
+)
+def test_a_book_is_a_list_of_which_the_oldest_are_forgotten(
+    capacity: int, acts: list[tuple[str, int]]
+) -> None:
+    book = JournalBook(capacity)
+    model: list[tuple[int, str, list[str]]] = []  # number, id, steps
+    live: dict[int, Journal] = {}
+
+    def keep(name: str) -> None:
+        journal = Journal(name)
+        book.keep(journal)
+        live[journal.number] = journal
+        model.append((journal.number, name, []))
+
+    for act, number in acts:
+        if act == "keep":
+            keep(f"r{number}")
+        elif act == "many":
+            for _ in range(number):
+                keep(f"m{len(live)}")
+        elif act == "amend" and (journal := live.get(len(live) + 1 - number)) is not None:
+            journal.add(f"late{number}")
+            for known, _, steps in model:
+                if known == journal.number:
+                    steps.append(f"late{number}")
+        elif act == "forget":
+            gone = [each for each in model if each[1] == f"r{number}"]
+            assert book.forget(lambda each, name=f"r{number}": each.request_id == name) == len(gone)
+            model = [each for each in model if each not in gone]
+        model = [each for each in model if each[0] > len(live) - capacity]
+        newest = {name: (known, steps) for known, name, steps in model}
+        assert len(book) == len(newest)
+        told = [
+            (each.number, each.request_id, [step for step, *_ in each.entries]) for each in book.latest(99)
+        ]
+        assert told == model[::-1][:99]
+        half = len(live) // 2
+        assert [each.number for each in book.before(half, 7)] == [n for n, *_ in model if n < half][::-1][:7]
+        for name, (known, _) in newest.items():
+            found = book.find(name)
+            assert found is not None and found.number == known and book.is_newest(found)

@@ -39,7 +39,7 @@ def console(
     from radixway.cli.stdin_watch import terminate_when_stdin_closes
     from radixway.config import LogsSection
     from radixway.console.serving import ConsoleOptions, run_console
-    from radixway.telemetry import ServerConsole, configure_logging
+    from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
     from radixway.web import CannotListen
 
     if not listen.startswith("unix:") and not listen.rpartition(":")[2].isdigit():
@@ -57,6 +57,7 @@ def console(
     out = ServerConsole(highlight=False, markup=False)
 
     def ready(url: str) -> None:
+        HeapFreezer().freeze_started()
         shown = url if url.startswith("unix:") else f"{url}/console"
         out.print(f"console {shown}", soft_wrap=True)
 

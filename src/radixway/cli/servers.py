@@ -165,7 +165,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
     from rich.progress import Progress, TaskID
 
     from radixway.engine.errors import EngineError
-    from radixway.telemetry import ServerConsole, configure_logging
+    from radixway.telemetry import HeapFreezer, ServerConsole, configure_logging
     from radixway.telemetry.tracing import build_tracing
     from radixway.web import ServerLimits, raise_file_limit, run_to_end
 
@@ -181,6 +181,7 @@ def _run_engine(settings: Config, host: str, port: int) -> None:
 
     def serving(url: str) -> None:
         bar.stop()
+        HeapFreezer().freeze_started()
         ServerConsole(highlight=False, markup=False).print(f"engine {url}")
 
     try:

@@ -252,5 +252,5 @@ class TelemetrySection(Section):
 
     logs: LogsSection = LogsSection()
     journal_capacity: int = Field(default=10_000, ge=0)
-    """Requests that `/explain/{request_id}` still knows."""
+    """Requests that `/explain/{request_id}` still knows, as far as 256 MiB hold them."""
     tracing: TracingSection = TracingSection()

@@ -7,9 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import translate
 
+from radixway.telemetry import Shared
+
 
 @dataclass(frozen=True, slots=True)
-class Tenancy:
+class Tenancy(Shared):
     """A tenant, as far as the rooms on the road must know it; what it may spend `tenants/` knows alone."""
 
     name: str

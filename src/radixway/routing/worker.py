@@ -14,6 +14,7 @@ from radixway.config import KvEventsSection, Role, WorkerSection
 from radixway.routing.breaker import Breaker
 from radixway.routing.load import Load
 from radixway.routing.reports import Report
+from radixway.telemetry import Shared
 
 OWN_ENGINE = "radixway"
 """What our engine calls itself in `/server_info`."""
@@ -92,7 +93,7 @@ class Findings:
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
+class Worker(Shared):
     """Where it is, what it serves, how much it takes, and how it is doing."""
 
     given: WorkerSection

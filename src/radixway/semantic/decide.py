@@ -13,12 +13,13 @@ from typing import Any, Literal
 from radixway.config.semantic import FusionSection, ModelRef
 from radixway.semantic.conditions import Node
 from radixway.semantic.signals.base import Signal, Signals
+from radixway.telemetry import Shared
 
 Action = Literal["route", "block", "boost_category", "fallthrough"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Shared):
     """A condition, and what follows from it."""
 
     name: str

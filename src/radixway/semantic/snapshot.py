@@ -27,6 +27,7 @@ from radixway.semantic.compiling import (
 from radixway.semantic.decide import Rules
 from radixway.semantic.signals.base import Detector
 from radixway.semantic.signals.context_length import ContextLengthDetector
+from radixway.telemetry import Shared
 
 if TYPE_CHECKING:
     from radixway.encoders import Encoding
@@ -42,7 +43,7 @@ KINDS = ("header", "context", "language", "regex", "keyword", "complexity", "emb
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Shared):
     """What a request is judged by."""
 
     section: SemanticSection

@@ -5,7 +5,9 @@
 
 from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
+from radixway.telemetry.heap_freezer import HeapFreezer
 from radixway.telemetry.journal import Journal, JournalBook
+from radixway.telemetry.journal_pages import Shared
 from radixway.telemetry.logs import configure_logging, flush_logs, log_fields
 from radixway.telemetry.metrics import (
     Answers,
@@ -25,6 +27,7 @@ __all__ = [
     "Buckets",
     "Change",
     "Figures",
+    "HeapFreezer",
     "Journal",
     "JournalBook",
     "Metrics",
@@ -34,6 +37,7 @@ __all__ = [
     "Scrape",
     "Scrapes",
     "ServerConsole",
+    "Shared",
     "Spent",
     "Steps",
     "Tally",

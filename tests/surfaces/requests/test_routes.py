@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from packed_journals import pack_journals
 from radixway.config import ConfigError, load_config
 from radixway.surfaces.requests.routes import Explanation, Requests
 from running_gateway import running_gateway
@@ -36,6 +37,39 @@ async def counting(exchange) -> None:
 async def gateway():
     async with scripted_worker(behaviour=counting) as worker, running_gateway(worker.url) as gateway:
         yield gateway
+
+
+async def test_what_is_told_of_a_request_is_the_same_once_its_journal_is_packed():
+    telemetry = {"tracing": {"endpoint": "http://127.0.0.1:1"}}
+    async with (
+        scripted_worker(behaviour=counting) as one,
+        scripted_worker(behaviour=counting) as other,
+        running_gateway(one.url, other.url, tenants=TENANTS, telemetry=telemetry) as gateway,
+    ):
+        root = {"headers": {"authorization": f"Bearer {ROOT}"}}
+        for key, fields in (
+            (ACME, {"stream": True}),
+            (ACME, {}),
+            (RIVAL, {"model": "nobody's"}),
+            (RIVAL, {}),
+        ):
+            body = {"model": "m", "messages": [{"role": "user", "content": "hello " * 200}]} | fields
+            headers = {"authorization": f"Bearer {key}"}
+            async with gateway.client.post(
+                gateway.url + "/v1/chat/completions", json=body, headers=headers
+            ) as answer:
+                await answer.read()
+
+        async def told():
+            paths = ["/requests", "/requests?tenant=acme&flags=stream", "/prefixes?source=requests"]
+            (_, listed), *others = [await gateway.get(path, **root) for path in paths]
+            explained = [await gateway.get(f"/explain/{row['id']}", **root) for row in listed["requests"]]
+            assert len(explained) == 4 and explained[0][1]["stretches"]
+            return listed, others, explained
+
+        before = await told()
+        pack_journals(gateway.gateway.journals)
+        assert await told() == before
 
 
 async def test_a_request_is_listed_and_leads_to_its_explanation(gateway):

@@ -66,7 +66,7 @@ class Sources:
 
     async def of_requests(self, most: int, levels: int, latest: int) -> Prefixes:
         """What the `latest` requests had in common."""
-        chains, nodes = await asyncio.to_thread(_tree, self._book.before(None, latest), most, levels)
+        chains, nodes = await asyncio.to_thread(_tree, self._book.latest(latest), most, levels)
         slots = {worker.slot: worker.name for worker in self._registry if worker.slot >= 0}
         return Prefixes(
             source="requests",

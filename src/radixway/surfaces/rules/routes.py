@@ -134,7 +134,7 @@ def rules_routes(
         """
         asked = await _read(_trial, request)
         new = await desk.accepted(asked.text)
-        latest = book.before(None, asked.latest)
+        latest = book.latest(asked.latest)
         trial = await room.tryout.run(room.snapshots.current, new, latest, asked.texts)
         return shapes.trial_of(trial, _MOST_TOLD)
 

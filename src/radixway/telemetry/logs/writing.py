@@ -177,7 +177,11 @@ class LineWriter:
                 stream.write(text)
                 stream.flush()
             else:
-                _write_to(descriptor, text.encode(stream.encoding or "utf-8", "backslashreplace"), until)
+                _write_to(
+                    descriptor,
+                    text.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace"),
+                    until,
+                )
         except BrokenPipeError:
             self._on_broken_pipe()
         except Exception:  # noqa: BLE001  it is closed, or gone with the interpreter: who could be told?

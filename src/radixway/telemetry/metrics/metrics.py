@@ -17,6 +17,7 @@ from radixway.config import ConfigError
 from radixway.telemetry.metrics.attempts import Attempts
 from radixway.telemetry.metrics.exchanges import Exchanges
 from radixway.telemetry.metrics.figures import Distribution
+from radixway.telemetry.metrics.garbage import GarbagePauses
 from radixway.telemetry.metrics.reading import Read, Together
 from radixway.telemetry.metrics.sharing import DIRECTORY, Sharing
 from radixway.telemetry.metrics.steps import Steps
@@ -37,6 +38,7 @@ class Metrics:
         self.exchanges = Exchanges()
         self.attempts = Attempts()
         self.steps = Steps()
+        self._garbage_pauses = GarbagePauses()
         self._queue_time = Distribution(
             "radixway_queue_seconds", "Seconds that requests waited for a worker with room", ("model",)
         )
@@ -45,6 +47,7 @@ class Metrics:
             *self.attempts.collectors(),
             *self.steps.collectors(),
             self._queue_time,
+            self._garbage_pauses,
         ):
             self.register(collector)
         directory = os.environ.get(DIRECTORY)
@@ -159,18 +162,19 @@ class Metrics:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Where several gateways are told of together: let the others know, till it ends."""
-        if self._sharing is None:
-            yield
-            return
-        writing = asyncio.create_task(_write_on(self._sharing))
+        """Count what is nobody's, and let other gateways know where several are told of together."""
+        writing = None if self._sharing is None else asyncio.create_task(_write_on(self._sharing))
+        self._garbage_pauses.begin()
         try:
             yield
         finally:
-            writing.cancel()
-            with suppress(asyncio.CancelledError):
-                await writing
-            self._sharing.close()
+            self._garbage_pauses.end()
+            if writing is not None:
+                writing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await writing
+            if self._sharing is not None:
+                self._sharing.close()
 
     async def scrape(self, accept: str = "") -> Exposition:
         """What there is to tell, in the form that an `Accept` header asks for."""

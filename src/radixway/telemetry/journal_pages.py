@@ -1,0 +1,128 @@
+"""Finished journals as bytes: hundreds of objects that the garbage collector would look at again and again.
+
+A page is a pickle that never leaves the process. What a request shares with others is not copied into it but
+referred to: workers, rules, configuration, functions.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from io import BytesIO
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class Shared:
+    """A base of what outlives requests: a page refers to such an object, and does not copy it."""
+
+    __slots__ = ()
+
+
+_SHARED = (
+    *(Shared, BaseModel, re.Pattern, MappingProxyType),
+    *(FunctionType, BuiltinFunctionType, MethodType),
+)
+_Values = Callable[[Any], tuple[Any, ...]]
+_known: dict[type, _Values | None] = {}
+"""By type: see `_values_of`."""
+
+
+class JournalPage:
+    """Objects packed into bytes; `unpack` makes equal ones of them, as often as it is called."""
+
+    __slots__ = ("_packed", "_shared")
+
+    def __init__(self, content: Sequence[Any]) -> None:
+        """Pack `content`. What cannot be pickled of it is kept as it is, each of `content` by itself."""
+        try:
+            self._packed, self._shared = _pack(content, frozenset())
+        except _NOT_PICKLED:
+            unfit = frozenset(id(each) for each in content if not _is_picklable(each))
+            self._packed, self._shared = _pack(content, unfit)
+
+    def unpack(self) -> list[Any]:
+        """The content. In any thread."""
+        return list(_Unpickler(BytesIO(self._packed), self._shared).load())
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is packed, without what it refers to."""
+        return len(self._packed)
+
+
+_NOT_PICKLED = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
+
+
+def _pack(content: Sequence[Any], unfit: frozenset[int]) -> tuple[bytes, tuple[Any, ...]]:
+    file = BytesIO()
+    pickler = _Pickler(file, unfit)
+    pickler.dump(list(content))
+    return file.getvalue(), tuple(pickler.shared)
+
+
+def _is_picklable(content: Any) -> bool:
+    try:
+        _pack([content], frozenset())
+    except _NOT_PICKLED:
+        return False
+    return True
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: BytesIO, unfit: frozenset[int]) -> None:
+        super().__init__(file, 5)
+        self.shared: list[Any] = []
+        self._unfit = unfit
+
+    def reducer_override(self, thing: Any) -> Any:
+        """See `pickle.Pickler`: called for whatever is not of a built-in type."""
+        kind = type(thing)
+        if kind not in _known:
+            _known[kind] = _values_of(kind)
+        values = _known[kind]
+        if values is None or id(thing) in self._unfit:
+            self.shared.append(thing)
+            return _Reference, (len(self.shared) - 1,)
+        if values is _BY_ITSELF:
+            return NotImplemented
+        return type(thing), values(thing)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BytesIO, shared: tuple[Any, ...]) -> None:
+        super().__init__(file)
+        self._shared = shared
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See `pickle.Unpickler`."""
+        if name == _Reference.__name__ and module == __name__:
+            return self._shared.__getitem__
+        return super().find_class(module, name)
+
+
+class _Reference:
+    """Stands in a page for what it refers to, by number."""
+
+
+def _BY_ITSELF(_: Any) -> tuple[Any, ...]:  # noqa: N802
+    """For types that pickle knows how to take apart."""
+    raise NotImplementedError
+
+
+def _values_of(kind: type) -> _Values | None:
+    """What a type's objects are made of again, in the order of its arguments. None: they are shared."""
+    if issubclass(kind, _SHARED):
+        return None
+    if not is_dataclass(kind) or hasattr(kind, "__post_init__"):
+        return _BY_ITSELF
+    names = [each.name for each in fields(kind)]
+    if not names or any(not each.init or each.kw_only for each in fields(kind)):
+        return _BY_ITSELF
+    read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
+    return read if len(names) > 1 else lambda thing: (read(thing),)
