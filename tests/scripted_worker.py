@@ -85,7 +85,7 @@ class ScriptedWorker:
     deaf: bool = False
     """Health checks get no answer."""
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a peer closed its connection."""
+    """Set when a peer closed a connection over which it asked something: health checks close theirs."""
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -105,6 +105,7 @@ class ScriptedWorker:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
+        was_asked = False
         try:
             while (exchange := await _read(reader, writer)) is not None:
                 if exchange.path == "/health":
@@ -132,12 +133,14 @@ class ScriptedWorker:
                 elif exchange.path == "/tokenize" and exchange.method == "GET":
                     await exchange.reply(405 if self.tokenizes else 404, b"{}")
                 else:
+                    was_asked = True
                     self.requests.append(exchange)
                     await self.behaviour(exchange)
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            self.hung_up.set()
+            if was_asked:
+                self.hung_up.set()
             self._writers.discard(writer)
             writer.close()
 

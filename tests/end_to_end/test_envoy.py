@@ -129,14 +129,14 @@ async def test_without_the_right_to_change_modes_a_stream_comes_whole(tmp_path):
     async def at_once(exchange):
         await exchange.begin_stream()
         await exchange.chunk(event("one"))
-        await exchange.chunk(event("two"))
+        await exchange.chunk(event("two") + b"data: [DONE]\n\n")
         await exchange.end_stream()
 
     async with scripted_worker(at_once) as worker:
         fixed = {"allow_mode_override": False}
         async with through_envoy(tmp_path, worker.url, envoy=fixed) as (client, _, _):
             async with client.post(CHAT, json=body(stream=True)) as response:
-                assert await response.read() == event("one") + event("two")
+                assert await response.read() == event("one") + event("two") + b"data: [DONE]\n\n"
                 assert response.headers["x-radixway-worker"]
 
 
