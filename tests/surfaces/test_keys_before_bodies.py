@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from free_ports import find_port
+from radixway.scale.owners import Fleet
 from running_gateway import running_gateway
 from web.served import Peer, head
 
@@ -74,14 +75,11 @@ async def test_a_session_that_may_be_another_gateways_is_refused_by_its_head():
     async with running_gateway(port=ports[0], scale=way, tenants=KEYS) as gateway:
         for path in ("/sessions", "/sessions/s/v1/messages", "/generate"):
             assert (await answer_to_head(gateway.url, path))[0] == 401, path
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", ports[0]))
-        body = b'{"session_id": "mine"}'  # and with the key it is read
-        await peer.send(
-            head("/sessions", "x-api-key: the-key-of-one", f"content-length: {len(body)}", method="POST")
-            + body
+        theirs = Fleet(urls[1], urls).draw()  # with the key the body is read, and says that it is the other's
+        status, told, _ = await gateway.post(
+            "/sessions", {"session_id": theirs}, headers={"x-api-key": "the-key-of-one"}
         )
-        assert (await peer.answer())[0] in (201, 503)
-        peer.close()
+        assert (status, told["error"]["code"]) == (503, "gateway_away")
 
 
 async def test_a_body_that_stalls_is_told_in_the_protocols_words():
