@@ -129,7 +129,7 @@ class Journal:
         }
 
 
-_PAGE = 32
+_PAGE = 16
 """Journals that are packed together: fewer share less, and more take longer than a turn of the loop may."""
 _MAX_BYTES = 256 * 2**20
 
@@ -142,7 +142,7 @@ class JournalBook:
     The latest few are kept as they are, all others are packed by the page; what is read of them is a copy.
     Numbers rise by one with each journal, and so do the places of a page:
 
-        pages   [1 … 32] [33 … 64] … [_open_from - 32 … _open_from - 1]   None in place of what was forgotten
+        pages   [1 … 16] [17 … 32] … [_open_from - 16 … _open_from - 1]   None in place of what was forgotten
         open    [_open_from … _kept]
         kept    _oldest … _kept, of which `_numbers` has the newest of each id
     """
