@@ -42,7 +42,7 @@ async def test_who_may_not_know_is_told_whether_parts_work(locked, headers, tmp_
     status, said = await get(locked, "/health", **headers)
     assert status == 200
     told = (await locked.get("/health", headers=headers))[1]
-    assert set(told) == {"status", "version", "workers", "components"}
+    assert set(told) == {"status", "degraded", "version", "workers", "components"}
     assert told["workers"] == {"ready": 1, "total": 1}
     assert told["components"]["audit"] == told["components"]["tenants"] == "up"
     assert set(told["components"].values()) == {"up"}

@@ -48,8 +48,9 @@ class FittedTable:
 
     def print_to(self, console: Console) -> None:
         """Print it as wide as the terminal, or as COLUMNS says."""
-        bounded = console.is_terminal or "COLUMNS" in os.environ
-        lines = self.lines(console.width if bounded else None)
+        said = os.environ.get("COLUMNS", "")
+        width = int(said) if said.isdecimal() else console.width if console.is_terminal else None
+        lines = self.lines(width)
         console.print(Text("\n".join(lines)), soft_wrap=True)
 
     def lines(self, width: int | None) -> list[str]:

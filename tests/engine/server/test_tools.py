@@ -13,7 +13,7 @@ from engine.server.scripted_engine import ScriptedEngine
 from engine.server.served import Served, serving
 from radixway.config.engine import EngineConfig
 from radixway.engine.server import build_app
-from radixway.tokenizer import ChatTemplate
+from radixway.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -73,12 +73,15 @@ async def says() -> AsyncIterator[Served]:
 async def thinks() -> AsyncIterator[Served]:
     """A scripted engine whose template thinks; `<think>` and `</think>` are special tokens of it."""
     engine = Says()
-    engine.tokenizer.backend.add_special_tokens(
-        [AddedToken(t, special=True) for t in ("<think>", "</think>")]
+    known = engine.tokenizer
+    known.backend.add_special_tokens([AddedToken(t, special=True) for t in ("<think>", "</think>")])
+    engine.tokenizer = Tokenizer(
+        known.backend,
+        special_tokens=known.special_tokens,
+        eos_token_ids=known.eos_token_ids,
+        chat_templates={"default": THINKING_TEMPLATE},
     )
-    engine.tokenizer.special_ids |= {engine.tokenizer.backend.token_to_id(t) for t in ("<think>", "</think>")}
     engine.model_info = replace(engine.model_info, vocab_size=engine.tokenizer.size)
-    engine.tokenizer.chat_templates["default"] = ChatTemplate(THINKING_TEMPLATE)
     async with serving(build_app(engine, engine.tokenizer, EngineConfig(tool_parser="hermes"))) as served:
         yield served
 

@@ -173,6 +173,8 @@ async def test_a_name_that_was_led_to_this_machine_gets_nothing(unlocked, visito
 async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_closes_it(visitor):
     tree = {"drain_s": 1, "hosts": ["models.example"]}
     async with running_gateway(gateway=tree) as gateway:
+        async with visitor.get(f"{gateway.url}/console/favicon.ico"):
+            pass  # the process runs
         status, _, _ = await get(visitor, gateway, "/console/workers", host="models.example:8080")
         assert status == 200
         async with visitor.get(
