@@ -152,8 +152,8 @@ class Erasure:
                 before = len(pending.rooms)
                 told = await self._ask(pending)
                 if len(pending.rooms) < before:
-                    self._tell(pending.id, pending.subject, told)
                     await self._keep(pending)
+                    self._tell(pending.id, pending.subject, told)
             await asyncio.sleep(self._retry_s)
 
     def _tell(
