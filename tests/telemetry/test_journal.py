@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radixway.routing import RoutingRequest
 from radixway.telemetry import Journal, JournalBook, Shared
 
 
@@ -161,6 +162,20 @@ def test_what_cannot_be_packed_is_kept_as_it_is_and_the_others_are_packed() -> N
     filled(book)
     assert book.find("odd") is odd
     assert book.find("a").explain()["steps"][1]["worker"] == "w"
+
+
+def test_a_prompts_text_is_not_packed() -> None:
+    book = JournalBook(1000)
+    journal = Journal("a")
+    journal.add(
+        "select", Told(Lasting(), aside=RoutingRequest(tokens=7, text="a secret" * 1000, stream=True))
+    )
+    book.keep(journal)
+    filled(book)
+    found = book.find("a")
+    assert found is not None and found is not journal and book.size_bytes < 8000
+    ((_, _, told),) = found.entries
+    assert told.aside == RoutingRequest(tokens=7, stream=True)
 
 
 def test_what_is_forgotten_leaves_no_bytes() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from radixway.telemetry import NOT_PACKED
 
 TokenSource = Literal["ids", "tokenizer", "worker", "text", "size"]
 """How a prompt's length and blocks are known: ids in the request, the model's tokenizer, a worker's
@@ -30,7 +32,7 @@ class RoutingRequest:
     model: str | None = None
     session: str | None = None
     """Whatever requests of one conversation have in common, for the policy `session`."""
-    text: str = ""
+    text: str = field(default="", metadata=NOT_PACKED)
     """The prompt as text, for the policy `prefix_affinity`."""
     stream: bool = False
 

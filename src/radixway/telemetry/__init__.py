@@ -7,7 +7,7 @@ from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.figures import Figures, WorkerFigures, read_figures, read_worker_figures
 from radixway.telemetry.heap_freezer import HeapFreezer
 from radixway.telemetry.journal import Journal, JournalBook
-from radixway.telemetry.journal_pages import Shared
+from radixway.telemetry.journal_pages import NOT_PACKED, Shared
 from radixway.telemetry.logs import configure_logging, flush_logs, log_fields
 from radixway.telemetry.metrics import (
     Answers,
@@ -23,6 +23,7 @@ from radixway.telemetry.metrics import (
 from radixway.telemetry.scrapes import Change, NotMetrics, Scrape, Scrapes
 
 __all__ = [
+    "NOT_PACKED",
     "Answers",
     "Buckets",
     "Change",

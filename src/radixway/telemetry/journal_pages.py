@@ -28,6 +28,8 @@ _SHARED = (
     *(Shared, BaseModel, re.Pattern, MappingProxyType),
     *(FunctionType, BuiltinFunctionType, MethodType),
 )
+NOT_PACKED = {"packed": False}
+"""Metadata of a dataclass's field that no journal tells of: a page leaves it at its default."""
 _Values = Callable[[Any], tuple[Any, ...]]
 _known: dict[type, _Values | None] = {}
 """By type: see `_values_of`."""
@@ -121,8 +123,19 @@ def _values_of(kind: type) -> _Values | None:
         return None
     if not is_dataclass(kind) or hasattr(kind, "__post_init__"):
         return _BY_ITSELF
-    names = [each.name for each in fields(kind)]
-    if not names or any(not each.init or each.kw_only for each in fields(kind)):
+    every = fields(kind)
+    names = [each.name for each in every]
+    if not names or any(not each.init or each.kw_only for each in every):
         return _BY_ITSELF
     read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
-    return read if len(names) > 1 else lambda thing: (read(thing),)
+    left_out = [(at, each.default) for at, each in enumerate(every) if not each.metadata.get("packed", True)]
+    if not left_out:
+        return read if len(names) > 1 else lambda thing: (read(thing),)
+
+    def read_all_but(thing: Any) -> tuple[Any, ...]:
+        values = list(read(thing))
+        for at, default in left_out:
+            values[at] = default
+        return tuple(values)
+
+    return read_all_but
