@@ -133,7 +133,7 @@ async def test_a_websocket_has_all_the_time_it_wants():
             await slow.send(b"GET /")
             assert (await slow.answer())[0] == 408
         running.app.release.set()
-        assert b"released" in await peer.rest()
+        assert b"released" in await peer.reader.readuntil(b"released")
 
 
 @pytest.mark.parametrize("framing", ["content-length: 1000", "transfer-encoding: chunked"])
