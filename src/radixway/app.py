@@ -91,6 +91,7 @@ from radixway.trajectories import RadixTreeMiddleware
 from radixway.transports import ErasableWorkers, Traffic
 from radixway.understanding import Understanding, is_guarded
 from radixway.web import (
+    App,
     AppServer,
     HttpError,
     Receive,
@@ -194,20 +195,21 @@ class Gateway:
         self._app = wrap(
             self._answer, config.pipeline.middlewares, self.router, config.gateway.max_body_bytes
         )
-        if config.gateway.cors_origins:
-            self._app = CORSMiddleware(
-                self._app,
-                allow_origins=config.gateway.cors_origins,
-                allow_methods=["*"],
-                allow_headers=["*"],
-                expose_headers=_EXPOSED_HEADERS,
-            )
         records = self.recorder is not None
         self._rim = Rim(self._beside, None if self.audit is None else self.audit.log)
         self._forwarding = build_forwarding(
             config, self._app, self.metrics, self._gate.knows, records=records
         )
         """While there are gateways to which requests may belong."""
+        self._entry_app: App = self._forwarding or self._app
+        if config.gateway.cors_origins:
+            self._entry_app = CORSMiddleware(
+                self._entry_app,
+                allow_origins=config.gateway.cors_origins,
+                allow_methods=["*"],
+                allow_headers=["*"],
+                expose_headers=_EXPOSED_HEADERS,
+            )
         self._unshared = warn_of_unshared(config, records=records)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,7 +220,7 @@ class Gateway:
             except HttpError as error:
                 await send_error(scope, send, error)
                 return
-        await (self._forwarding or self._app)(scope, receive, send)
+        await self._entry_app(scope, receive, send)
 
     def make_server(self, listener: socket.socket) -> AppServer:
         """The server that clients reach it by, with the limits of its configuration."""

@@ -56,6 +56,17 @@ async def test_a_session_is_made_called_and_read_from_any_gateway():
         assert (await one.get(f"/sessions/{name}"))[0] == 404
 
 
+async def test_pages_may_read_what_another_gateway_answers():
+    page = {"origin": "https://app.example", "authorization": "Bearer hush"}
+    sections = {"gateway": {"cors_origins": [page["origin"]]}, "trajectories": {"enabled": True}}
+    async with scripted_worker(answering) as worker, fleet_of(2, worker.url, **sections) as fleet:
+        name = owned_by(fleet[1], fleet)
+        for gateway in fleet:
+            asked = {"text": "hello", "session_id": name}
+            status, _, headers = await gateway.post("/generate", asked, headers=page)
+            assert (status, headers["access-control-allow-origin"]) == (200, page["origin"])
+
+
 async def test_a_session_without_a_name_gets_one_that_leads_back_to_it():
     async with scripted_worker(answering) as worker, fleet_of(2, worker.url) as (one, two):
         for _ in range(4):
