@@ -11,6 +11,7 @@ from typing import Any
 from radixway.web import AppServer, HttpError, ServerCounts, ServerLimits, bind, read_body
 
 MAX_BODY_BYTES = 4 * 2**20
+LARGE_BYTES = 32 * 2**20
 
 
 class Application:
@@ -49,6 +50,11 @@ class Application:
         """Without reading anything."""
         await reply(send, 401, b"no")
         return "refused"
+
+    async def large(self, scope: Any, receive: Any, send: Any) -> str:
+        """More than sockets hold."""
+        await reply(send, 200, bytes(LARGE_BYTES))
+        return "answered"
 
     async def wait(self, scope: Any, receive: Any, send: Any) -> str:
         """Till it is released, or the client leaves."""

@@ -8,7 +8,7 @@ import pytest
 
 from radixway.config import ServerLimitsSection
 from radixway.web import ServerLimits
-from web.served import MAX_BODY_BYTES, head, served
+from web.served import LARGE_BYTES, MAX_BODY_BYTES, head, served
 
 SOON_S = 0.05
 """A time limit under test: what is asserted is what happens, not when."""
@@ -289,3 +289,34 @@ async def test_refused_clients_that_stay_do_not_stay_for_ever():
         refused = [await running.connect() for _ in range(100)]
         for peer in refused:
             assert b"too_many_connections" in (said := await peer.rest()) or said == b""
+
+
+@pytest.mark.parametrize("headers", [[], ["connection: close"]], ids=["keep-alive", "close"])
+async def test_an_answer_that_nobody_reads_does_not_keep_its_connection(headers):
+    async with served(header_timeout_s=SOON_S, keep_alive_s=SOON_S) as running:
+        peer = await running.connect()
+        await peer.send(head("/large", *headers))
+        assert await running.next_end() == "answered"
+        slow = await running.connect()  # begins later to run out of a time as long
+        await slow.send(b"GET /")
+        assert (await slow.answer())[0] == 408
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await peer.answer()
+
+
+async def test_answers_that_nobody_reads_make_place_for_whoever_asks():
+    async with served(max_connections=1) as running:
+        peer = await running.connect()
+        await peer.send(head("/large"))
+        assert await running.next_end() == "answered"
+        assert (await running.ask("/refuse"))[0] == 401
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await peer.answer()
+
+
+async def test_an_answer_that_is_still_being_read_is_waited_for():
+    async with served(keep_alive_s=SOON_S) as running:
+        peer = await running.connect()
+        await peer.send(head("/large"))
+        assert len((await peer.answer())[2]) == LARGE_BYTES
+        assert await peer.rest() == b""

@@ -50,6 +50,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_deaf = False
         """What still comes is thrown away, and the connection ends with the answer under way, if any."""
         self._thrown_away = 0
+        self._unread_bytes = 0
+        """Of a finished answer, what its client had not read when that was last looked at."""
         self._is_refused = False
         self._timer: asyncio.TimerHandle | None = None
         """For a head that does not come, and for the end of a connection that is closing."""
@@ -93,9 +95,22 @@ class HttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def close_idle(self) -> None:
-        """No request is under way: make place for another connection."""
+        """No request is under way: make place for another connection, now, even if an answer is not read."""
         self._is_deaf = True
-        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """See uvicorn. A transport that is closed waits for its client to read, even one that never does."""
+        before, self._unread_bytes = self._unread_bytes, self.transport.get_write_buffer_size()
+        if not self._unread_bytes:
+            super().timeout_keep_alive_handler()
+        elif self._unread_bytes < before:
+            self._expect_reading()
+        else:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
@@ -216,8 +231,13 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_when_read()
             return
         super().on_response_complete()
-        if self._running is None and not self.transport.is_closing():
+        if self._running is not None:
+            return
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        if not self.transport.is_closing():
             self._state.idle[self] = None
+        elif self._unread_bytes:
+            self._expect_reading()
 
     # What is refused.
 
@@ -227,7 +247,7 @@ class HttpProtocol(HttpToolsProtocol):
         if running is not None and not (running.more_body and running is self.cycle):
             self._stop_reading_requests()
         elif running is not None and running.response_started:
-            self.transport.close()
+            self._close()
         else:
             if running is not None:  # its body cannot be read; it is answered here
                 running.disconnected = True
@@ -247,6 +267,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._running.keep_alive = False
         self.flow.resume_reading()
 
+    def _expect_reading(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
     def _expect_head(self) -> None:
         self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._miss_head)
 
@@ -256,7 +281,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._state.counts.slow_heads += 1
         if not self._in_head:  # nothing was asked, so there is nothing to answer
-            self.transport.close()
+            self._close()
             return
         seconds = self._state.limits.header_timeout_s
         self._reply_and_close(
