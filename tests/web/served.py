@@ -46,6 +46,11 @@ class Application:
         await reply(send, 200, b"%d" % len(body))
         return "read"
 
+    async def leak(self, scope: Any, receive: Any, send: Any) -> str:
+        """Lets the server answer what is wrong with the body."""
+        await read_body(scope, receive, MAX_BODY_BYTES)
+        return "read"
+
     async def refuse(self, scope: Any, receive: Any, send: Any) -> str:
         """Without reading anything."""
         await reply(send, 401, b"no")

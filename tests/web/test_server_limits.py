@@ -148,6 +148,15 @@ async def test_a_body_that_stalls_is_answered_with_408(framing):
         assert (running.counts.slow_bodies, await running.next_end()) == (1, "body_timeout")
 
 
+async def test_what_an_application_lets_through_is_answered_under_the_requests_id():
+    async with served(body_timeout_s=SOON_S) as running:
+        peer = await running.connect()
+        await peer.send(head("/leak", "content-length: 1000", "x-request-id: mine", method="POST"))
+        status, headers, body = await peer.answer()
+        assert (status, headers["x-request-id"]) == (408, "mine")
+        assert json.loads(body)["error"]["code"] == "body_timeout"
+
+
 async def test_a_body_that_drips_is_one_that_stalls():
     async with served(body_timeout_s=2 * SOON_S, min_body_bytes_per_s=1000) as running:
         peer = await running.connect()

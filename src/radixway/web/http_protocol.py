@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from radixway.web.asgi import App, Receive, Scope, Send
 from radixway.web.connections import ConnectionState, ServerStopping, mark_scope
-from radixway.web.errors import HttpError
+from radixway.web.errors import HttpError, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
 from radixway.web.request_body import UnfinishedBody
 
@@ -211,7 +211,7 @@ class HttpProtocol(HttpToolsProtocol):
             elif not isinstance(error, HttpError) and not is_ending:
                 raise
             if not cycle.response_started:
-                await _send_error(send, error if isinstance(error, HttpError) else ServerStopping())
+                await send_error(scope, send, error if isinstance(error, HttpError) else ServerStopping())
             elif not is_ending:
                 raise
             elif not cycle.response_complete:
@@ -345,10 +345,3 @@ class HttpProtocol(HttpToolsProtocol):
                 head += b"%b: %b\r\n" % (name, value)
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"%b\r\n%b" % (head, rest))
-
-
-async def _send_error(send: Send, error: HttpError) -> None:
-    body = error.body()
-    headers = [*error.headers(), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

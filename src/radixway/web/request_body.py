@@ -62,9 +62,7 @@ class UnfinishedBody:
             return
         await cycle.send({**message, "headers": [*message.get("headers", ()), _CLOSE]})  # type: ignore[arg-type]
         self.ends_connection = True
-        cycle.keep_alive = (
-            True  # it would close at once; its protocol does, once the answer can have been read
-        )
+        cycle.keep_alive = True  # else it closes at once; its protocol waits until the answer can be read
 
     def close(self) -> None:
         """Nobody reads it any more."""
