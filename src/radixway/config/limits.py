@@ -23,8 +23,8 @@ class ServerLimitsSection(Section):
     keep_alive_s: float = Field(default=75, gt=0)
     """How long a connection may be idle between two requests."""
     max_connections: int | None = Field(default=None, ge=1)
-    """Most connections at a time; more are answered with 503. None: as many as the process may have files
-    open, less those that it needs itself."""
+    """Most connections at a time; more are answered with 503. None: half of the files that the process may
+    have open, less 64; at most 16,384. The other half is for connections to workers."""
     max_body_bytes_in_flight: int = Field(default=256 * 2**20, ge=1024)
     """Bodies that are being read, all together; the first 64 KiB of each are not counted. What exceeds it is
     answered with 503."""

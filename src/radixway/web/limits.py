@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from contextlib import suppress
 from dataclasses import dataclass
 
 _OWN_FILES = 64
@@ -53,6 +54,10 @@ class ServerCounts:
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as it may: the lower limit is for programs that use select()."""
+    """Let this process open as many files as it may: the lower limit is for programs that use select().
+
+    Where the system allows less than it says (macOS: no limit at all), the limit stays as it is.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
