@@ -110,7 +110,7 @@ class Share(NamedTuple):
 NOTHING = Share()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Load:
     """What a worker has in hand, from before the connect to the last byte.
 

@@ -51,7 +51,7 @@ class PrefillRates:
 
     def remove(self, load: Load) -> None:
         """A worker has gone. Raises ValueError for one that was not added."""
-        del self._loads[next(index for index, other in enumerate(self._loads) if other is load)]
+        self._loads.remove(load)
 
     def observe(self, load: Load, tokens: int, seconds: float) -> None:
         """A prefill of so many tokens took so long at the worker with this load."""
