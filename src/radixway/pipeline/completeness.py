@@ -138,7 +138,7 @@ class StreamEnd:
 
     def _is_shown(self) -> bool:
         for chunk in reversed(self._last):
-            for event in split_events(chunk):
+            for event in reversed([*split_events(chunk)]):  # the mark is most often in the last one
                 marks = self._marks_of(event)
                 if marks is None or (self._answers == 1 and any(finished for _, finished in marks)):
                     return True
