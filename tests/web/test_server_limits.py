@@ -300,17 +300,21 @@ async def test_refused_clients_that_stay_do_not_stay_for_ever():
             assert b"too_many_connections" in (said := await peer.rest()) or said == b""
 
 
-@pytest.mark.parametrize("headers", [[], ["connection: close"]], ids=["keep-alive", "close"])
-async def test_an_answer_that_nobody_reads_does_not_keep_its_connection(headers):
-    async with served(header_timeout_s=SOON_S, keep_alive_s=SOON_S) as running:
+@pytest.mark.parametrize(
+    "sent",
+    [head("/large"), head("/large", "connection: close"), head("/large") * 3],
+    ids=["keep-alive", "close", "pipelined"],
+)
+async def test_an_answer_that_nobody_reads_does_not_keep_its_connection(sent):
+    async with served(send_timeout_s=SOON_S) as running:
         peer = await running.connect()
-        await peer.send(head("/large", *headers))
-        assert await running.next_end() == "answered"
-        slow = await running.connect()  # begins later to run out of a time as long
-        await slow.send(b"GET /")
-        assert (await slow.answer())[0] == 408
+        await peer.send(sent)
+        async with asyncio.timeout(20):
+            while running.counts.slow_readers == 0:
+                await running.ask("/refuse")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await peer.answer()
+            for _ in range(3):
+                await peer.answer()
 
 
 async def test_answers_that_nobody_reads_make_place_for_whoever_asks():
@@ -324,7 +328,7 @@ async def test_answers_that_nobody_reads_make_place_for_whoever_asks():
 
 
 async def test_an_answer_that_is_still_being_read_is_waited_for():
-    async with served(keep_alive_s=SOON_S) as running:
+    async with served(keep_alive_s=SOON_S, send_timeout_s=10) as running:
         peer = await running.connect()
         await peer.send(head("/large"))
         assert len((await peer.answer())[2]) == LARGE_BYTES

@@ -22,6 +22,8 @@ class ServerLimitsSection(Section):
     """Slowest body that is read; 0: a body that sends anything at all goes on."""
     keep_alive_s: float = Field(default=75, gt=0)
     """How long a connection may be idle between two requests."""
+    send_timeout_s: float = Field(default=60, gt=0)
+    """How long a client may read nothing of an answer that waits for it. Then: the connection is cut off."""
     max_connections: int | None = Field(default=None, ge=1)
     """Most connections at a time; more are answered with 503. None: half of the files that the process may
     have open, less 64; at most 16,384. The other half is for connections to workers."""

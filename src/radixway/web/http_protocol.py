@@ -30,6 +30,7 @@ class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
     - A head is bounded while it is parsed (431), and in time (408); bodies by `UnfinishedBody`.
+    - A client that reads nothing of its answers for too long is cut off.
     - Where too many are open, one that is idle is closed for a new one, or the new one refused (503).
     - It goes on reading while an answer is under way, so that a client that leaves is noticed at once,
       whatever it has sent after its request.
@@ -51,7 +52,8 @@ class HttpProtocol(HttpToolsProtocol):
         """What still comes is thrown away, and the connection ends with the answer under way, if any."""
         self._thrown_away = 0
         self._unread_bytes = 0
-        """Of a finished answer, what its client had not read when that was last looked at."""
+        """Of what was written, when `_reading_timer` began."""
+        self._reading_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
         self._timer: asyncio.TimerHandle | None = None
         """For a head that does not come, and for the end of a connection that is closing."""
@@ -83,6 +85,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Tell all whose request is not answered; uvicorn tells the last of them."""
         self._state.idle.pop(self, None)
         self._cancel_timer()
+        self._cancel_reading_timer()
         if self._is_refused:
             self._is_refused = False
             self._state.refused -= 1
@@ -102,15 +105,15 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """See uvicorn. A transport that is closed waits for its client to read, even one that never does."""
-        before, self._unread_bytes = self._unread_bytes, self.transport.get_write_buffer_size()
-        if not self._unread_bytes:
-            super().timeout_keep_alive_handler()
-        elif self._unread_bytes < before:
-            self._expect_reading()
-        else:
-            self.transport.abort()
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`: the client reads more slowly than it is answered, or not at all."""
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().resume_writing()
+        self._cancel_reading_timer()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
@@ -133,6 +136,7 @@ class HttpProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """The connection is another protocol's from here on."""
         self._cancel_timer()
+        self._cancel_reading_timer()
         self._state.idle.pop(self, None)
         super().handle_websocket_upgrade()
 
@@ -190,6 +194,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._state.idle.pop(self, None)
         if self._timer is not None:
             self._cancel_timer()
+        if self._reading_timer is not None and not self.flow.write_paused:
+            self._cancel_reading_timer()
         mark_scope(cycle.scope, self._state)  # type: ignore[arg-type]
         super()._start_asgi_task(cycle, partial(self._answer, cycle, app))
 
@@ -233,10 +239,9 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._running is not None:
             return
-        self._unread_bytes = self.transport.get_write_buffer_size()
         if not self.transport.is_closing():
             self._state.idle[self] = None
-        elif self._unread_bytes:
+        if self._reading_timer is None and self.transport.get_write_buffer_size():
             self._expect_reading()
 
     # What is refused.
@@ -268,9 +273,24 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _expect_reading(self) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        """Cut the client off if it reads nothing for too long: a transport that is closed waits for it."""
+        self._cancel_reading_timer()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._reading_timer = self.loop.call_later(self._state.limits.send_timeout_s, self._check_reading)
+
+    def _check_reading(self) -> None:
+        self._reading_timer = None
+        unread_bytes = self.transport.get_write_buffer_size()
+        if 0 < unread_bytes < self._unread_bytes:
+            self._expect_reading()
+        elif unread_bytes:
+            self._state.counts.slow_readers += 1
+            self.transport.abort()
+
+    def _cancel_reading_timer(self) -> None:
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
 
     def _expect_head(self) -> None:
         self._timer = self.loop.call_later(self._state.limits.header_timeout_s, self._miss_head)

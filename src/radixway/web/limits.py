@@ -22,6 +22,7 @@ class ServerLimits:
     body_timeout_s: float = 30
     min_body_bytes_per_s: int = 256
     keep_alive_s: float = 75
+    send_timeout_s: float = 60
     max_connections: int | None = None
     max_body_bytes_in_flight: int = 256 * 2**20
 
@@ -45,6 +46,7 @@ class ServerCounts:
     large_heads: int = 0
     slow_heads: int = 0
     slow_bodies: int = 0
+    slow_readers: int = 0
     bodies_without_memory: int = 0
     closed_idle: int = 0
     """Idle connections that were closed for new ones."""
