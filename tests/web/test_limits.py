@@ -11,4 +11,4 @@ def test_a_limit_that_the_system_does_not_grant_stays_as_it_is(monkeypatch):
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     raise_file_limit()
-    assert ServerLimits().most_connections() >= 8
+    assert ServerLimits().effective_max_connections() >= 8

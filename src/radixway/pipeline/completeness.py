@@ -24,7 +24,7 @@ from radixway.pipeline.events import data_of, split_events
 _DONE = b"[DONE]"
 _LAST_CHUNKS = 4
 """Behind the last text may come usage, a comment and `[DONE]`, each in a chunk of its own."""
-_MOST_ANSWERS = 4096
+_MAX_ANSWERS = 4096
 """In one stream, whose ends are kept apart."""
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
@@ -150,7 +150,7 @@ class StreamEnd:
         self._last.append(chunk)
         for event in split_events(chunk):
             for index, finished in self._marks_of(event) or ():
-                if len(self._finished) >= _MOST_ANSWERS and index not in self._finished:
+                if len(self._finished) >= _MAX_ANSWERS and index not in self._finished:
                     continue
                 self._finished[index] = finished or self._finished.get(index, False)
 

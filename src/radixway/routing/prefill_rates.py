@@ -26,7 +26,7 @@ _LEAST_DIFFERENCE = log(1.1)
 _STANDARD_ERRORS = 3
 _LEAST_NOISE = 0.1
 """Relative to the rate. Without it a worker of no noise at all would never be tried again."""
-_MOST_DEVIATION = 10.0
+_MAX_DEVIATION = 10.0
 """Most that a single prefill counts above its worker's rate: one long pause must not hide all differences."""
 _FORGET = 0.98
 """What the noise of a prefill still counts when the next one comes."""
@@ -57,7 +57,7 @@ class PrefillRates:
         """A prefill of so many tokens took so long at the worker with this load."""
         own = load.own_rate
         if own.observed:
-            deviation = min(seconds / own.prefill_s(tokens) - 1, _MOST_DEVIATION)
+            deviation = min(seconds / own.prefill_s(tokens) - 1, _MAX_DEVIATION)
             self._variance += (1 - _FORGET) * (deviation**2 - self._variance)
         self.fleet.observe(tokens, seconds)
         own.observe(tokens, seconds)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _STATE = "radixway.connections"
 """Where a scope holds the state of the server that it came to."""
 _LOG_EVERY_S = 10.0
-_MOST_REFUSALS = 32
+_MAX_REFUSALS = 32
 """Refused clients that are given time to read why; others are cut off."""
 FREE_BODY_BYTES = 64 * 2**10
 """Of each body; the number of connections bounds these."""
@@ -56,7 +56,7 @@ class ConnectionState:
     def __init__(self, limits: ServerLimits, counts: ServerCounts) -> None:
         self.limits = limits
         self.counts = counts
-        self.max_connections = limits.most_connections()
+        self.max_connections = limits.effective_max_connections()
         self.idle: dict[HttpProtocol, None] = {}
         """Connections on which no request is being answered, the one that became so first in front."""
         self.refused = 0
@@ -65,9 +65,9 @@ class ConnectionState:
         """Of bodies being read, beyond the first `FREE_BODY_BYTES` of each."""
         self.is_ending = False
         """The time for finishing requests is over; whatever is cancelled now is cancelled for that."""
-        self._told_at = -_LOG_EVERY_S
+        self._warned_at = -_LOG_EVERY_S
 
-    def make_place(self, connections: int) -> bool:
+    def admit_connection(self, connections: int) -> bool:
         """Whether a new connection may stay; `connections` are open, with it.
 
         Where there are too many, the one that has been idle longest is closed for it.
@@ -85,9 +85,9 @@ class ConnectionState:
         self._warn_of_connections()
         return False
 
-    def may_refuse_in_words(self) -> bool:
+    def may_send_refusal(self) -> bool:
         """Whether there is room for another refused client to read why."""
-        return self.refused < _MOST_REFUSALS
+        return self.refused < _MAX_REFUSALS
 
     def hold_body(self, size: int) -> None:
         """Count `size` bytes of a body being read. Raises TooManyBodies, and counts nothing then."""
@@ -124,9 +124,9 @@ class ConnectionState:
 
     def _may_warn(self) -> bool:
         now = monotonic()
-        if now - self._told_at < _LOG_EVERY_S:
+        if now - self._warned_at < _LOG_EVERY_S:
             return False
-        self._told_at = now
+        self._warned_at = now
         return True
 
 

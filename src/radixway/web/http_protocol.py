@@ -48,7 +48,7 @@ class HttpProtocol(HttpToolsProtocol):
         """The request being answered; those behind it are in `pipeline`, and `cycle` is the last of all."""
         self._unfinished: UnfinishedBody | None = None
         """Its body, where that was not there at the beginning."""
-        self._is_deaf = False
+        self._discards_input = False
         """What still comes is thrown away, and the connection ends with the answer under way, if any."""
         self._thrown_away = 0
         self._unread_bytes = 0
@@ -63,10 +63,10 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
-        if self._state.make_place(len(self.connections)):
+        if self._state.admit_connection(len(self.connections)):
             self._state.idle[self] = None
             self._expect_head()
-        elif self._state.may_refuse_in_words():
+        elif self._state.may_send_refusal():
             self._is_refused = True
             self._state.refused += 1
             self._reply_and_close(
@@ -78,7 +78,7 @@ class HttpProtocol(HttpToolsProtocol):
                 )
             )
         else:
-            self._is_deaf = True
+            self._discards_input = True
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -99,7 +99,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def close_idle(self) -> None:
         """No request is under way: make place for another connection, now, even if an answer is not read."""
-        self._is_deaf = True
+        self._discards_input = True
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -117,7 +117,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._is_deaf:
+        if self._discards_input:
             self._throw_away(len(data))
             return
         self._unset_keepalive_if_required()
@@ -166,7 +166,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if len(self.pipeline) >= _MAX_PIPELINED:
             self._stop_reading_requests()
-        if self._is_deaf:
+        if self._discards_input:
             return
         super().on_headers_complete()
         if self.pipeline:
@@ -175,7 +175,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._head.mark_progress()
-        if self._is_deaf:
+        if self._discards_input:
             return
         super().on_body(body)
         if self.pipeline and sum(len(cycle.body) for cycle, _ in self.pipeline) > _MAX_PIPELINED_BODY_BYTES:
@@ -184,7 +184,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """See httptools."""
         self._head.mark_progress()
-        if not self._is_deaf and not self.parser.should_upgrade():
+        if not self._discards_input and not self.parser.should_upgrade():
             super().on_message_complete()
 
     # Requests and their answers.
@@ -232,7 +232,7 @@ class HttpProtocol(HttpToolsProtocol):
         cycle, self._running = self._running, None
         body, self._unfinished = self._unfinished, None
         is_last = (cycle is not None and cycle.more_body) or (body is not None and body.ends_connection)
-        if (is_last or self._is_deaf) and not self.transport.is_closing():
+        if (is_last or self._discards_input) and not self.transport.is_closing():
             self.server_state.total_requests += 1
             self._close_when_read()
             return
@@ -266,7 +266,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _stop_reading_requests(self) -> None:
         """The connection ends with the answer under way; what comes after its request is not answered."""
-        self._is_deaf = True
+        self._discards_input = True
         self.pipeline.clear()
         if self._running is not None:
             self._running.keep_alive = False
@@ -323,7 +323,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _close_when_read(self) -> None:
         """Say that nothing follows, and close when the client has, or has had time to read that."""
-        self._is_deaf = True
+        self._discards_input = True
         self._state.idle.pop(self, None)
         self._cancel_timer()
         self.flow.resume_reading()

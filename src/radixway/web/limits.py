@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _OWN_FILES = 64
 """Files that a process needs beside its connections: databases, logs, pipes, what it follows."""
-_MOST_CONNECTIONS = 16_384
+_MAX_CONNECTIONS = 16_384
 """By default, however many files may be open."""
 
 
@@ -26,7 +26,7 @@ class ServerLimits:
     max_connections: int | None = None
     max_body_bytes_in_flight: int = 256 * 2**20
 
-    def most_connections(self) -> int:
+    def effective_max_connections(self) -> int:
         """`max_connections`, or what the number of files allows that this process may have open.
 
         Half of them are for connections to workers, so that whoever is served can be served to the end.
@@ -35,8 +35,8 @@ class ServerLimits:
             return self.max_connections
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files == resource.RLIM_INFINITY:
-            return _MOST_CONNECTIONS
-        return min(max((files - _OWN_FILES) // 2, 8), _MOST_CONNECTIONS)
+            return _MAX_CONNECTIONS
+        return min(max((files - _OWN_FILES) // 2, 8), _MAX_CONNECTIONS)
 
 
 @dataclass(slots=True)

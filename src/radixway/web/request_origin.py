@@ -30,8 +30,8 @@ _PROXY_HEADERS = (
     *(b"x-client-ip", b"true-client-ip", b"cf-connecting-ip", b"x-envoy-external-address"),
 )
 _OUR_VIA = b"radixway-"
-_LONGEST_QUOTED = 253
-_MOST_HOSTS = 1024
+_MAX_QUOTED_CHARS = 253
+_MAX_CACHED_HOSTS = 1024
 
 
 class CrossSiteRequest(HttpError):
@@ -78,7 +78,7 @@ class OriginCheck:
         headers = dict(scope["headers"])
         if not self._is_cross_site(headers, self._origins) or any(name in headers for name in _KEYS):
             return
-        by = headers.get(b"origin", b"").decode("latin-1")[:_LONGEST_QUOTED]
+        by = headers.get(b"origin", b"").decode("latin-1")[:_MAX_QUOTED_CHARS]
         raise CrossSiteRequest(f"a page of another site asked for this ({by or '?'}): {self._site_help}")
 
     def check_host(self, scope: Scope) -> None:
@@ -142,7 +142,7 @@ def proxy_header(scope: Scope) -> str | None:
 
 def quoted_host(scope: Scope) -> str:
     """The name under which it came, as a message may repeat it."""
-    return name_in(_host(scope).decode("latin-1"))[:_LONGEST_QUOTED]
+    return name_in(_host(scope).decode("latin-1"))[:_MAX_QUOTED_CHARS]
 
 
 def name_in(host: str) -> str:
@@ -158,7 +158,7 @@ def _host(scope: Scope) -> bytes:
     return value.lower()
 
 
-@lru_cache(_MOST_HOSTS)
+@lru_cache(_MAX_CACHED_HOSTS)
 def _may_be_foreign(host: bytes) -> bool:
     """No other site has a name without a dot, this machine's own, or an address."""
     name = name_in(host.decode("latin-1"))
@@ -171,7 +171,7 @@ def _may_be_foreign(host: bytes) -> bool:
     return False
 
 
-@lru_cache(_MOST_HOSTS)
+@lru_cache(_MAX_CACHED_HOSTS)
 def _netloc(origin: bytes) -> bytes:
     try:
         return urlsplit(origin).netloc
