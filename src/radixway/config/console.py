@@ -34,7 +34,7 @@ class ConsoleSection(Section):
     session_hours: float = Field(default=12, gt=0, le=24 * 30)
     """How long one who signed in and then does nothing stays signed in."""
     attempts_per_minute: int = Field(default=10, ge=1)
-    """Wrong keys that are looked at in a minute: from one address; ten times as many from all."""
+    """Wrong keys in a minute before the next gets a 429: from one address; ten times as many from all."""
     show_prompts: bool = False
     """Administrators may see beginnings of recorded conversations beside the prefixes that they are."""
     trace_url: TraceUrl | None = None

@@ -34,23 +34,25 @@ def sign_in_routes(line: Line, sign_ins: SignIns, attempts_per_minute: int) -> l
         found = await ask_who(line, None)
         return _page(request, None if found.answers else "away", closed=not found.needs_key)
 
+    def refuse(request: Request) -> Response:
+        """A wrong key. Right ones always work: who guesses keeps nobody else behind the same address out."""
+        visitor: str = request.state.visitor
+        wait_s = attempts.retry_after_s(visitor)
+        attempts.record_failure(visitor)
+        return _page(request, "too_many", status=429) if wait_s else _page(request, "wrong", status=401)
+
     async def sign_in(request: Request) -> Response:
         """The key is in the body, never in an address or a log."""
-        visitor: str = request.state.visitor
-        if attempts.retry_after_s(visitor):
-            return _page(request, "too_many", status=429)
         key = await _read_key(request)
         if not key or not (key.isascii() and key.isprintable()):
-            attempts.record_failure(visitor)
-            return _page(request, "wrong", status=401)
+            return refuse(request)
         found = await ask_who(line, key)
         if not found.answers:
             return _page(request, "away", status=503)
         if not found.needs_key:
             return _page(request, closed=True)
         if not found.by_key:
-            attempts.record_failure(visitor)
-            return _page(request, "wrong", status=401)
+            return refuse(request)
         answer = RedirectResponse(f"{BASE}/", 303)
         answer.set_cookie(
             session_cookie(request),
