@@ -91,3 +91,11 @@ def test_a_pipe_gets_all_columns_unless_it_is_said_how_wide_it_is(monkeypatch, c
     lines = written.getvalue().splitlines()
     assert (len(lines) == 3) == (columns is None)
     assert not any(line.endswith("…") for line in lines)
+
+
+@pytest.mark.parametrize("width", [None, 80, 10])
+def test_a_column_in_which_nothing_stands_takes_no_room(width):
+    table = FittedTable(Column("tenant"), Column("cost", is_number=True), Column(""))
+    table.add_row("acme", "0", "")  # of a model without a price
+    words = " ".join(table.lines(width)).split()
+    assert words == (["tenant", "acme", "cost", "0"] if width == 10 else ["tenant", "cost", "acme", "0"])

@@ -100,7 +100,10 @@ class FittedTable:
             self._joined(
                 kept,
                 widths,
-                [chop_cells(row[at], width) or [""] for at, width in zip(kept, widths, strict=True)],
+                [
+                    chop_cells(row[at], width) if width else [""]
+                    for at, width in zip(kept, widths, strict=True)
+                ],
             )
             for row in self._rows
         ]
