@@ -59,14 +59,21 @@ class ListedWorker(msgspec.Struct):
     kv_tokens: int | None
     sources: list[str] = []
     last_error: str | None = None
-    """Of the latest probe that failed; history, where there is no `error_kind`."""
     error_kind: str | None = None
-    """What kind of error keeps it from answering now."""
 
     @property
     def trouble(self) -> str:
-        """Why it does not answer, or nothing."""
-        return "" if self.error_kind is None else self.last_error or ""
+        """See `describe_trouble`."""
+        return describe_trouble(self.state, self.last_error, self.error_kind)
+
+
+def describe_trouble(state: str, last_error: str | None, error_kind: str | None) -> str:
+    """Return why a worker of `/list_workers` does not answer, or nothing.
+
+    `last_error` may be history: it is not while the latest probe failed (`error_kind` says how), or while
+    the worker waits for weights.
+    """
+    return last_error or "" if error_kind is not None or state == "stale" else ""
 
 
 class Listing(msgspec.Struct):

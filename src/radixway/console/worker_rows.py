@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from radixway.client import describe_trouble
 from radixway.console.texts import Say
 from radixway.telemetry.figures import WorkerFigures
 
@@ -73,7 +74,7 @@ def row_of(say: Say, worker: Mapping[str, Any], figures: WorkerFigures | None) -
         "url": worker["url"],
         "name": worker["name"],
         "state": worker["state"],
-        "trouble": "" if worker["state"] == "ready" else worker["last_error"] or "",
+        "trouble": describe_trouble(worker["state"], worker["last_error"], worker.get("error_kind")),
         "state_said": say(f"workers.state.{worker['state']}"),
         "looks": _LOOKS[worker["state"]],
         "models": models,
