@@ -205,10 +205,10 @@ class WatchedJobs(Jobs):
             raise DatabaseAway("it is away")
         return await super().fail(*given, **named)
 
-    async def give_back(self, attempt: str) -> bool:
+    async def give_back(self, attempt: str, noted: str | None = None) -> bool:
         if self.is_away:
             raise DatabaseAway("it is away")
-        return await super().give_back(attempt)
+        return await super().give_back(attempt, noted)
 
 
 def with_jobs(room: Room, jobs: Jobs) -> Answers:

@@ -198,10 +198,7 @@ class Attempt:
             await self.fail(error)
             return
         try:
-            attempt_id = self.job.attempt_id
-            ours = await (
-                self._jobs.give_back(attempt_id) if noted is None else self._jobs.give_back(attempt_id, noted)
-            )
+            ours = await self._jobs.give_back(self.job.attempt_id, noted)
         except SQLAlchemyError:
             self.lose()  # its lease runs out
             raise

@@ -146,7 +146,9 @@ class AnswerCache:
         if vector is None:
             return Found("encoder")
         refused = None
-        near = await self._nearest(question, vector, now) if least < 1 else ()
+        near: Sequence[Match] = ()
+        if least < 1:
+            near = await self.store.nearest(question.scope, vector, self.config.candidates, now)
         if near and (least := least_similarity(self.config, question.text, least)) < 1:
             for match in near:
                 if match.similarity < least:
@@ -160,9 +162,6 @@ class AnswerCache:
         if refused is not None:
             self.counts.refused(refused)
         return Found("miss", None, vector, refused)
-
-    async def _nearest(self, question: Question, vector: Vector, now: float) -> Sequence[Match]:
-        return await self.store.nearest(question.scope, vector, self.config.candidates, now)
 
     def _tells_apart(self, question: Question, match: Match) -> str | None:
         pair = (question.exact, match.entry.exact)
