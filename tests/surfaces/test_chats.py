@@ -12,11 +12,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from pydantic import BaseModel
 
 import chat_user
 from chat_user import ChatUser
 from radixway.chat.database import Database
 from radixway.chat.outages import DatabaseAway
+from radixway.surfaces.chats.messages import digest_body
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -233,3 +235,16 @@ async def test_a_database_that_is_away_is_told_as_such_and_when_to_come_back(
     async with eve.gateway.client.post(f"{eve.gateway.url}/chats", json={}, headers=eve.headers) as response:
         assert response.status == 503 and response.headers["Retry-After"] == "1"
         assert await response.json() == {"detail": "The database does not answer"}
+
+
+def test_a_field_that_a_later_version_adds_makes_no_other_call_of_a_repeated_one() -> None:
+    class Now(BaseModel):
+        content: str
+        answer: bool = True
+
+    class Later(Now):
+        tone: str | None = None
+
+    now = digest_body("say", Now(content="hello"), "key")
+    assert digest_body("say", Later(content="hello", answer=True), "key") == now
+    assert digest_body("say", Later(content="hello", tone="kind"), "key") != now

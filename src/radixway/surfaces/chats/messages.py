@@ -204,11 +204,12 @@ async def _stream(room: ChatRoom, message: Message, after: int = 0, *, restarts:
 def digest_body(call: str, body: BaseModel, key: str | None, *exclude: str) -> str | None:
     """Return what tells a call with an idempotency key from others; None: without `key`.
 
-    `exclude`: fields that say nothing of what is asked.
+    `exclude`: fields that say nothing of what is asked. Those at their defaults count as not given, so that
+    calls can be repeated across an update that adds one.
     """
     if key is None:
         return None
-    return digest_request(call, body.model_dump(mode="json", exclude=set(exclude)))
+    return digest_request(call, body.model_dump(mode="json", exclude=set(exclude), exclude_defaults=True))
 
 
 def position(last_event_id: str | None) -> int:
