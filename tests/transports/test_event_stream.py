@@ -128,6 +128,26 @@ async def test_a_lost_answer_gives_what_arrived_and_then_breaks():
         await anext(chunks)
 
 
+@pytest.mark.parametrize("told", [DONE, b'data: {"error": {"message": "full"}}\n\n'])
+@pytest.mark.parametrize("way", ["pass_on", "iterate"])
+async def test_how_a_connection_ends_after_the_streams_own_end_does_not_matter(told, way):
+    answer, chunks = stream()
+    ends: list[bool] = []
+    chunks._on_end = ends.append
+    answer.add(b"data: a\n\n" + told)
+    answer.end(Lost("reset"))
+    sent: list[bytes] = []
+
+    async def send(chunk: bytes) -> None:
+        sent.append(chunk)
+
+    if way == "pass_on":
+        await chunks.pass_on(send)
+    else:
+        sent = [chunk async for chunk in chunks]
+    assert b"".join(sent) == b"data: a\n\n" + told and ends == [True]
+
+
 async def test_closing_gives_the_lease_back_once():
     worker = Worker(WorkerSection(url="http://w"))
     lease = Ledger().reserve(worker, RoutingRequest(stream=True))

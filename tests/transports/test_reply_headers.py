@@ -68,6 +68,12 @@ def test_through_envoy_the_same_are_taken_off():
     assert removed == sorted(name.lower().encode() for name in OURS)
 
 
+def test_what_is_of_one_connection_goes_no_further():
+    kept = [(b"content-type", b"a"), (b"x-theirs", b"b")]
+    named = [(b"connection", b"Keep-Alive, X-Hop"), (b"x-hop", b"1"), (b"proxy-connection", b"close")]
+    assert kept_reply_headers([*kept, *named]) == kept
+
+
 def test_others_are_kept_in_their_order():
     kept = [(b"content-type", b"a"), (b"x-vsr-selected-model", b"m"), (b"access", b"b"), (b"x-radix", b"c")]
     assert kept_reply_headers([*kept, (b"access-control-max-age", b"1")]) == kept

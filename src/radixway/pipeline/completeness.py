@@ -14,7 +14,7 @@ vLLM, SGLang, llama.cpp and Ollama send both marks of OpenAI's, servers in front
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -22,8 +22,8 @@ import msgspec
 from radixway.pipeline.events import data_of, split_events
 
 _DONE = b"[DONE]"
-_LAST_CHUNKS = 4
-"""Behind the last text may come usage, a comment and `[DONE]`, each in a chunk of its own."""
+_LAST_CHUNKS = 16
+"""Behind the last text may come usage, comments and `[DONE]`, each in a chunk of its own."""
 _MAX_ANSWERS = 4096
 """In one stream, whose ends are kept apart."""
 
@@ -136,15 +136,25 @@ class StreamEnd:
             raise IncompleteAnswerError(missing)
         return rest if is_event else b""
 
+    def is_declared(self) -> bool:
+        """Whether the stream has said itself that nothing follows, by `[DONE]` or an error.
+
+        How its connection ends does not matter then.
+        """
+        return any(marks is None for marks in self._last_marks())
+
     def _is_shown(self) -> bool:
-        for chunk in reversed(self._last):
-            for event in reversed([*split_events(chunk)]):  # the mark is most often in the last one
-                marks = self._marks_of(event)
-                if marks is None or (self._answers == 1 and any(finished for _, finished in marks)):
-                    return True
+        for marks in self._last_marks():
+            if marks is None or (self._answers == 1 and any(finished for _, finished in marks)):
+                return True
         if self._answers == 1 or not self._finished:
             return False
         return all(self._finished.values()) and len(self._finished) >= (self._answers or 0)
+
+    def _last_marks(self) -> Iterator[Marks]:
+        for chunk in reversed(self._last):
+            for event in reversed([*split_events(chunk)]):  # the mark is most often in the last one
+                yield self._marks_of(event)
 
     def _note_each(self, chunk: bytes) -> None:
         self._last.append(chunk)

@@ -76,6 +76,9 @@ class EventStream(Chunks):
                 await self._answer.wait()
             except Lost as error:
                 await self.aclose()
+                if self._end.is_declared():
+                    self._on_end(True)
+                    raise StopAsyncIteration from None
                 raise self._broken(error) from error
         return chunk
 
@@ -149,14 +152,14 @@ class EventStream(Chunks):
             else:
                 self._slow = asyncio.ensure_future(self._finish(sending, waits_for))
                 return
-        if self._answer.complete:
-            if self._cut is None:
-                self._on_end(True)
-                self._ended.set_result(None)
-            else:
-                self._ended.set_exception(self._broken(self._cut))
-        elif self._answer.error is not None and not self._ended.done():
-            self._ended.set_exception(self._broken(self._answer.error))
+        error = self._cut if self._answer.complete else self._answer.error
+        if self._ended.done() or (error is None and not self._answer.complete):
+            return
+        if error is None or (error is not self._cut and self._end.is_declared()):
+            self._on_end(True)
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(self._broken(error))
 
     async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
         """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""

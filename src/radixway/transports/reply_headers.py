@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 # Framing is ours to choose; the rest describes one connection, names the software behind it, or is the
 # worker's word to browsers about a host name that is not its own.
@@ -11,6 +11,7 @@ _DROPPED_NAMES = frozenset(
         b"alt-svc",
         b"connection",
         b"keep-alive",
+        b"proxy-connection",
         b"transfer-encoding",
         b"content-length",
         b"date",
@@ -27,11 +28,19 @@ _DROPPED_PREFIXES = (b"access-control-", b"x-radixway-")
 """What the gateway alone says: which pages may read its answers, and what became of a request."""
 
 
+_OF_THE_CONNECTION = (b"keep-alive", b"close")
+
+
 def is_dropped(name: bytes) -> bool:
     """Whether a header of that name, in lower case, does not reach the client."""
     return name in _DROPPED_NAMES or name.startswith(_DROPPED_PREFIXES)
 
 
-def kept_reply_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Those of a worker's headers that reach the client."""
-    return [header for header in headers if not is_dropped(header[0])]
+def kept_reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those of a worker's headers that reach the client; not what `Connection` names (RFC 9110, 7.6.1)."""
+    kept = [header for header in headers if not is_dropped(header[0])]
+    for name, value in headers:
+        if name == b"connection" and value.lower() not in _OF_THE_CONNECTION:
+            named = {each.strip() for each in value.lower().split(b",")}
+            kept = [header for header in kept if header[0] not in named]
+    return kept
