@@ -74,6 +74,7 @@ class Review:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()  # one that failed has this review in its traceback
 
     async def find_again(self, texts: Texts) -> list[Located]:
         """What counts in these texts: the request's as they are now. Raises Failed."""

@@ -36,7 +36,7 @@ class Retry:
             except WorkerFailed as error:
                 if not error.is_its_own:
                     raise
-                failure = error
+                failure = error.with_traceback(None)  # that holds this frame, and with it the request
                 elsewhere = error.worker not in request.tried
                 request.tried.append(error.worker)
             except NoWorkers:
@@ -48,4 +48,7 @@ class Retry:
         assert failure is not None
         if failure.said is not None:
             return failure.said
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure

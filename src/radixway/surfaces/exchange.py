@@ -172,7 +172,8 @@ class Exchange:
         except ClientGone:
             self._note_departure(request)
         except HttpError as error:
-            failure = error
+            # Its traceback has this frame, which has it: bodies would stay until a garbage collection.
+            failure = error.with_traceback(None)
         except asyncio.CancelledError:
             if watch.ended_by is None and not is_ending(scope):
                 raise

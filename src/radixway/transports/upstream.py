@@ -127,6 +127,7 @@ class Answer:
         """Nobody wants the rest: cut an unfinished answer's connection, which tells the worker to stop."""
         if self._connection is not None:
             self._connection.transport.abort()
+        self.error = None  # whoever it was raised to has this answer in its traceback
 
     def break_off(self, error: Lost) -> None:
         """There is no use in waiting for the rest: it is lost by that error."""
