@@ -288,6 +288,33 @@ async def test_token_ids_are_read_where_their_tokenizer_is_known_and_told_of_whe
     assert (entry["step"], entry["parts"], entry["of_token_ids"]) == ("guard_unread", 2, 2)
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["[72.0, 105]", "[72, 105.0]", "[true, 72, 105]", "[null, 72, 105]", '["72", "105"]', "[[72, 105], 4.5]"],
+)
+async def test_ids_are_read_however_an_engine_may_still_understand_them(written):
+    async def known(model):
+        return "m", Letters()
+
+    for body in ('{"input_ids": %s}', '{"prompt": [%s]}'):
+        texts = await Reading(known).read(request((body % written).encode(), "generate"))
+        assert any("Hi" in each.text for each in texts.passages)
+        assert texts.unread == []
+
+
+def test_words_and_long_numbers_among_token_ids_are_read_as_such():
+    assert said({"input_ids": [1, "p1", ["p2"]]}) == [("user", "p1"), ("user", "p2")]
+    assert said({"prompt": ["72", "p1"]}) == [("user", "72"), ("user", "p1")]
+    assert said({"prompt": [1, 4111111111111111.0]}) == [("user", "4111111111111111.0")]
+
+
+async def test_names_that_stand_twice_are_refused_however_deep_the_rest_is():
+    for depth in range(800, 1100):
+        nested = b"[" * depth + b"]" * depth
+        with pytest.raises(BadRequest):
+            await Reading().read(request(b'{"text": "a", "text": "b", "more": %s}' % nested, "generate"))
+
+
 class Counted(Letters):
     """Notes how often its size is asked, and which threads decode."""
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from radixway.guard.texts import Passage, Place, Texts, read_texts
+from radixway.guard.texts import ID_FIELDS, Passage, Place, Texts, as_id, read_texts
 from radixway.guard.threads import run_in_thread
 from radixway.pipeline import BadRequest, Request, TokenizerOf
 
@@ -69,7 +69,9 @@ def _check_names(raw: bytes) -> None:
         json.loads(raw, object_pairs_hook=_named_once)
     except _Twice:
         raise BadRequest("an object in the body has the same field twice; give each once") from None
-    except (ValueError, RecursionError):
+    except RecursionError:  # the other reader bears a few levels more
+        raise BadRequest("the body is nested too deeply") from None
+    except ValueError:
         return  # whoever decodes it says what is wrong
 
 
@@ -84,7 +86,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> None:
 
 def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
     """Whether what stands there are token ids."""
-    return place[0] in ("input_ids", "prompt") and isinstance(_at(body, place), list)
+    return place[0] in ID_FIELDS and isinstance(_at(body, place), list)
 
 
 def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: Texts) -> None:
@@ -98,7 +100,10 @@ def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any],
 
 def _decoded(tokenizer: Tokenizer, place: Place, body: Mapping[str, Any]) -> Passage:
     size = tokenizer.size
-    return Passage(tokenizer.decode([each for each in _at(body, place) if 0 <= each < size]), "user", place)
+    ids = _at(body, place)
+    if set(map(type, ids)) != {int}:
+        ids = [known for each in ids if (known := as_id(each)) is not None]
+    return Passage(tokenizer.decode([each for each in ids if 0 <= each < size]), "user", place)
 
 
 def _at(body: Any, place: Place) -> Any:

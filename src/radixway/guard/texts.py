@@ -152,6 +152,8 @@ _CONVERSATION = frozenset({"messages", "input", "system", "instructions", "promp
 """Fields in which there may be pictures, and names that only the worker reads. In all others templates write
 out what there is.
 """
+ID_FIELDS = ("input_ids", "prompt")
+"""Fields in which there may be token ids."""
 _TEXT_FIELDS = frozenset({"text", "content", "arguments", "output", *_CONVERSATION})
 MOST_PASSAGES = 50_000
 """More are refused: each costs some hundred bytes, and a pass of its own, however short it is."""
@@ -216,9 +218,10 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
         if isinstance(value, str):
             _take(texts, value, place, speaker)
         elif isinstance(value, list):
-            if _holds_ids(value, place):
+            kinds = set(map(type, value))
+            if _holds_ids(value, kinds, place):
                 texts.skip(place)
-            else:
+            if kinds != {int} or place[0] not in ID_FIELDS:  # what else is among ids is read, too
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
@@ -366,5 +369,18 @@ def legible(text: str) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else text
 
 
-def _holds_ids(value: list[Any], place: Place) -> bool:
-    return place[0] in ("input_ids", "prompt") and set(map(type, value)) == {int}
+def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
+    """Whether token ids are among what it holds, which is of these `kinds`."""
+    if place[0] not in ID_FIELDS:
+        return False
+    if kinds & {int, float, bool}:
+        return True
+    is_prompts = place == ("prompt",)  # of which each is in its own words
+    return str in kinds and not is_prompts and any(as_id(each) is not None for each in value)
+
+
+def as_id(value: Any) -> int | None:
+    """The token id that engines make of it: theirs may be written as `5.0`, `"5"` or `true` for 1."""
+    if isinstance(value, str):
+        return int(value) if len(value) <= _DIGITS and value.isdecimal() else None
+    return int(value) if isinstance(value, int | float) and value == value // 1 else None
