@@ -2,9 +2,11 @@
 
 import gc
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,6 +178,37 @@ def test_a_prompts_text_is_not_packed() -> None:
     assert found is not None and found is not journal and book.size_bytes < 8000
     ((_, _, told),) = found.entries
     assert told.aside == RoutingRequest(tokens=7, stream=True)
+
+
+class Unpackable:
+    def __reduce__(self) -> Any:
+        raise RuntimeError("only in one process")
+
+
+class Unmade(Exception):
+    """What pickle makes of it cannot be made one again."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
+
+
+class Inherits(Told):
+    def __init__(self) -> None:
+        super().__init__(Lasting())
+
+
+@pytest.mark.parametrize("kind", [Unpackable, lambda: Unmade(reason="r"), Inherits])
+def test_an_odd_thing_in_a_journal_is_kept_and_harms_no_other(kind: Callable[[], Any]) -> None:
+    book, thing = JournalBook(100), kind()
+    book.keep(told_of("a", Lasting()))
+    odd = Journal("odd")
+    odd.add("theirs", thing=thing)
+    book.keep(odd)
+    filled(book)
+    assert book.find("odd") is odd and odd.entries[0][2] == {"thing": thing}
+    found = book.find("a")
+    assert found is not None and found.explain()["steps"][1]["worker"] == "w"
+    assert book.forget(lambda journal: journal.request_id == "a") == 1
 
 
 def test_what_is_forgotten_leaves_no_bytes() -> None:

@@ -30,6 +30,8 @@ _SHARED = (
 )
 NOT_PACKED = {"packed": False}
 """Metadata of a dataclass's field that no journal tells of: a page leaves it at its default."""
+_KNOWN_PACKAGES = ("builtins", "collections", "datetime", "radixway")
+"""Whose classes can be taken apart, and what comes of them made one again. Of others' nobody knows."""
 _Values = Callable[[Any], tuple[Any, ...]]
 _known: dict[type, _Values | None] = {}
 """By type: see `_values_of`."""
@@ -93,6 +95,8 @@ class _Pickler(pickle.Pickler):
             return _Reference, (len(self.shared) - 1,)
         if values is _BY_ITSELF:
             return NotImplemented
+        if values is _NOT_TAKEN_APART:
+            raise pickle.PicklingError(kind.__qualname__)
         return type(thing), values(thing)
 
 
@@ -117,12 +121,18 @@ def _BY_ITSELF(_: Any) -> tuple[Any, ...]:  # noqa: N802
     raise NotImplementedError
 
 
+def _NOT_TAKEN_APART(_: Any) -> tuple[Any, ...]:  # noqa: N802
+    """For types that may fail at it."""
+    raise NotImplementedError
+
+
 def _values_of(kind: type) -> _Values | None:
     """What a type's objects are made of again, in the order of its arguments. None: they are shared."""
     if issubclass(kind, _SHARED):
         return None
-    if not is_dataclass(kind) or hasattr(kind, "__post_init__"):
-        return _BY_ITSELF
+    own = vars(kind).get("__dataclass_params__")  # not its base's
+    if not is_dataclass(kind) or own is None or not own.init or hasattr(kind, "__post_init__"):
+        return _BY_ITSELF if kind.__module__.partition(".")[0] in _KNOWN_PACKAGES else _NOT_TAKEN_APART
     every = fields(kind)
     names = [each.name for each in every]
     if not names or any(not each.init or each.kw_only for each in every):
