@@ -152,14 +152,14 @@ class EventStream(Chunks):
             else:
                 self._slow = asyncio.ensure_future(self._finish(sending, waits_for))
                 return
-        error = self._cut if self._answer.complete else self._answer.error
-        if self._ended.done() or (error is None and not self._answer.complete):
+        lost = self._cut if self._answer.complete else self._answer.error
+        if self._ended.done() or (lost is None and not self._answer.complete):
             return
-        if error is None or (error is not self._cut and self._end.is_declared()):
+        if lost is None or (lost is not self._cut and self._end.is_declared()):
             self._on_end(True)
             self._ended.set_result(None)
         else:
-            self._ended.set_exception(self._broken(error))
+            self._ended.set_exception(self._broken(lost))
 
     async def _finish(self, sending: Coroutine[Any, Any, None], waits_for: Any) -> None:
         """Drive a `send` that had to wait to its end, then go on with what arrived meanwhile."""

@@ -153,6 +153,22 @@ async def test_whole_answers_may_be_changed_with_their_headers():
         assert heard.header("content-length") is None  # Envoy counts
 
 
+async def test_an_answer_that_is_too_large_is_a_502():
+    async def large(exchange):
+        await exchange.reply(200, b'{"choices": [], "padding": "%s"}' % (b"x" * 3000))
+
+    limits = {"workers": {"max_answer_bytes": 2000}}
+    async with (
+        scripted_worker(large) as worker,
+        running_gateway(worker.url, ext_proc=DOOR, limits=limits) as gateway,
+        envoy_of(gateway) as envoy,
+    ):
+        heard = await envoy.ask("POST", CHAT, body=chat())
+        assert heard.status == 502
+        assert "limits.workers.max_answer_bytes" in json.loads(heard.body)["error"]["message"]
+        assert gateway.in_flight() == 0
+
+
 @pytest.mark.parametrize("torn", [b"", event("two")[:20]])
 async def test_a_stream_that_is_not_whole_ends_with_an_error_event(torn):
     async def cut(exchange):

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 
+from radixway.pipeline import GatewayError
 from radixway.surfaces.extproc import frames
 from radixway.surfaces.extproc.heads import Header, of_answer
 from radixway.web import Message
@@ -107,16 +108,22 @@ class Answer:
             self._body_mode = "none"
         return self._status, list(self._headers), ends
 
-    async def whole(self) -> bytes:
-        """The worker's whole answer; its head waits for it."""
+    async def whole(self, max_bytes: int) -> bytes:
+        """The worker's whole answer; its head waits for it. Raises GatewayError (502) beyond `max_bytes`."""
         self._body_mode = "buffered"
         await self._write(frames.SHOW_WHOLE)
-        body = b""
+        body = bytearray()
         while True:
             frame = self._in_hand = await self._next_frame()
             body += frame.body
+            if len(body) > max_bytes:
+                raise GatewayError(
+                    f"the worker's answer has more than {max_bytes} bytes (limits.workers.max_answer_bytes)",
+                    status=502,
+                    code="worker_failed",
+                )
             if frame.ends:
-                return body
+                return bytes(body)
             await self._let_go(b"")  # Envoy streams it although it was asked not to
 
     async def frame(self) -> Frame:

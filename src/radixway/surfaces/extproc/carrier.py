@@ -24,11 +24,12 @@ from radixway.transports import CHUNKS_PER_BLOCK, LARGEST_EVENT_BYTES, Carrier, 
 class EnvoyCarrier(Carrier):
     """Carries the one request that Envoy has asked about."""
 
-    def __init__(self, answer: Answer, destinations: Destinations, via: bytes) -> None:
-        """`via`: the gateway's mark."""
+    def __init__(self, answer: Answer, destinations: Destinations, via: bytes, max_answer_bytes: int) -> None:
+        """`via`: the gateway's mark. `max_answer_bytes`: of an answer that is not a stream."""
         self._answer = answer
         self._destinations = destinations
         self._via = via
+        self._max_answer_bytes = max_answer_bytes
         self.head: Head | None = None
         self.body = b""
         """As they came."""
@@ -54,7 +55,7 @@ class EnvoyCarrier(Carrier):
                 reply.chunks = EnvoyChunks(self._answer, worker.name, lease, end)
                 request.opened.append(reply.chunks)
             else:
-                reply.body = b"" if ends else await self._answer.whole()
+                reply.body = b"" if ends else await self._answer.whole(self._max_answer_bytes)
                 if status == 200:
                     _check_whole(worker.name, reply.body)
                 lease.release()

@@ -48,6 +48,8 @@ class Terms:
     clear_route_cache: bool
     other_paths: Literal["refuse", "pass"]
     answer_within_s: float
+    max_answer_bytes: int
+    """Of a worker's answer that is not a stream."""
 
 
 class Conversation:
@@ -72,7 +74,7 @@ class Conversation:
         self._mode_is_known = False
         """Envoy has said that bodies come whole."""
         self.answer = Answer(self._write, clear_route_cache=terms.clear_route_cache)
-        self._carrier = EnvoyCarrier(self.answer, terms.destinations, terms.via)
+        self._carrier = EnvoyCarrier(self.answer, terms.destinations, terms.via, terms.max_answer_bytes)
         self._client: tuple[str, int] | None = None
         self._body: bytes | None = b""
         self.task: asyncio.Task[None] | None = None

@@ -122,7 +122,7 @@ def _removed(head: Head, kept: Collection[bytes]) -> list[bytes]:
 def of_answer(raw: list[Header]) -> tuple[int, list[Header], list[bytes]]:
     """An answer's status, the headers that reach the client, and the names of the others, which do not."""
     status = next((int(value) for name, value in raw if name == b":status"), 502)
-    headers = kept_reply_headers(each for each in raw if each[0][:1] != b":")
+    headers = kept_reply_headers([each for each in raw if each[0][:1] != b":"])
     gone = {name for name, _ in raw if is_dropped(name)} - _FRAMED_BY_ENVOY
     return status, headers, sorted(gone)
 

@@ -38,5 +38,6 @@ def open_door(config: Config, app: App, paths: Collection[str], via: bytes) -> E
         clear_route_cache=section.clear_route_cache,
         other_paths=section.other_paths,
         answer_within_s=section.answer_within_s,
+        max_answer_bytes=config.limits.workers.max_answer_bytes,
     )
     return EnvoyDoor(section, terms, config.gateway.drain_s)
