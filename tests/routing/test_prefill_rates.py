@@ -71,7 +71,7 @@ def test_a_worker_that_has_gone_is_looked_at_no_more():
     believed, count = other.rate, other.own_rate.count
     observe(rates, usual, 100)
     assert other.rate is believed and other.own_rate.count == count
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not in deque"):
         rates.remove(other)
 
 
