@@ -74,9 +74,12 @@ def promtool(*args: object) -> subprocess.CompletedProcess[str]:
 
 @asynccontextmanager
 async def prometheus_process(
-    directory: Path, config: Path, targets: Mapping[str, list[str]]
+    directory: Path, config: Path, targets: Mapping[str, list[str]], key: str | None = None
 ) -> AsyncIterator[Prometheus]:
-    """Prometheus with a configuration of ours, in which each job has these targets and is quick."""
+    """Prometheus with a configuration of ours, in which each job has these targets and is quick.
+
+    `key`: what it scrapes with.
+    """
     if shutil.which("prometheus") is None:
         pytest.skip("NOT TESTED with a real Prometheus: there is none here (apt-get install prometheus)")
     clock = Clock()
@@ -85,7 +88,9 @@ async def prometheus_process(
     tree["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     tree["rule_files"] = [str(config.parent / name) for name in tree["rule_files"]]
     tree["scrape_configs"] = [
-        job | {"static_configs": [{"targets": targets[job["job_name"]]}]}
+        job
+        | {"static_configs": [{"targets": targets[job["job_name"]]}]}
+        | ({} if key is None else {"authorization": {"credentials": key}})
         for job in tree["scrape_configs"]
         if job["job_name"] in targets
     ]

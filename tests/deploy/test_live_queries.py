@@ -27,6 +27,7 @@ from scripted_worker import Exchange, scripted_worker
 HERE = DEPLOY / "observability"
 MODEL, SCRIPTED, BUSY = "radixway-guide", "scripted", "busy"
 ADMIN, ACME, SMALL = "admin-key-0123456789", "acme-key-0123456789", "small-key-0123456789"
+SCRAPER = "scraper-key-0123456789"
 MOST_ROUNDS = 30
 
 CONFIG: dict[str, Any] = {
@@ -58,6 +59,7 @@ CONFIG: dict[str, Any] = {
     },
     "tenants": {
         "acme": {"keys": [{"key": ACME}]},
+        "monitoring": {"keys": [{"key": SCRAPER, "scopes": ["metrics"]}]},
         "small": {"keys": [{"key": SMALL}], "rates": {"requests_per_minute": 1}},
     },
     "trajectories": {"enabled": True},
@@ -222,7 +224,7 @@ async def test_every_query_and_rule_runs_and_has_data_where_there_can_be_any(tmp
             config = HERE / "prometheus" / "prometheus.yaml"
             async with (
                 aiohttp.ClientSession() as client,
-                prometheus_process(tmp_path, config, targets) as prometheus,
+                prometheus_process(tmp_path, config, targets, SCRAPER) as prometheus,
             ):
                 fleet = Fleet(url, client, let_go)
                 missing = asked.keys() - excused

@@ -60,7 +60,8 @@ def test_one_that_died_is_begun_anew_with_the_next_visit(tmp_path):
 )
 def test_it_begins_with_the_gateway_where_that_is_a_laptops(tmp_path, host, preload, begins, monkeypatch):
     monkeypatch.delenv("RADIXWAY__CONSOLE__PRELOAD", raising=False)
-    tree = {"gateway": {"port": 0, "drain_s": 1, "host": host}, "console": {"preload": preload}}
+    gateway = {"port": 0, "drain_s": 1, "host": host, "insecure": True}
+    tree = {"gateway": gateway, "console": {"preload": preload}}
     with gateway_process(tmp_path, tree) as (url, process):
         port = url.rpartition(":")[2]
         urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60).close()
