@@ -137,6 +137,25 @@ async def test_any_key_will_do_where_there_are_no_keys(client: AsyncOpenAI, engi
     assert read == response
 
 
+@pytest.mark.parametrize("key", [None, "a-key"])
+async def test_what_is_nested_too_deeply_to_be_kept_is_refused(
+    gateway: RunningGateway, key: str | None
+) -> None:
+    """Between what can just be written and what can no more be read there are some levels."""
+    headers = {"content-type": "application/json"} | ({} if key is None else {"idempotency-key": key})
+    statuses = []
+    for levels in range(900, 1000, 4):
+        deep = '{"a":' * levels + "1" + "}" * levels
+        tool = f'{{"type": "function", "name": "f", "parameters": {deep}}}'
+        body = f'{{"model": "m", "input": "{levels}", "background": true, "tools": [{tool}]}}'
+        own = headers if key is None else headers | {"idempotency-key": f"{key}-{levels}"}
+        async with gateway.client.post(f"{gateway.url}/v1/responses", data=body, headers=own) as reply:
+            statuses.append(reply.status)
+            if reply.status != 200:
+                assert "nested too deeply" in (await reply.json())["error"]["message"]
+    assert set(statuses) == {200, 400} and statuses == sorted(statuses)
+
+
 async def test_a_response_goes_on_from_another(client: AsyncOpenAI, engine: Engine) -> None:
     first = await client.responses.create(model="m", input="One?", instructions="Be brief.")
     second = await client.responses.create(model="m", input="Two?", previous_response_id=first.id)

@@ -43,6 +43,13 @@ class TooLarge(ChatError):
     """A message, or a chat, is longer than may be."""
 
 
+class NestedTooDeeply(ChatError):
+    """A body can be read one level deeper than it can be written."""
+
+    def __init__(self) -> None:
+        super().__init__("the body is nested too deeply")
+
+
 class Invalid(ChatError):
     """A field of a request has a value that cannot be."""
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from radixway.chat.errors import NestedTooDeeply
+
 
 def hashed(secret: str) -> str:
     """64 hex digits, by which a secret is found again.
@@ -17,5 +19,9 @@ def hashed(secret: str) -> str:
 
 def digest_request(call: str, *asked: Any) -> str:
     """Return 64 hex digits that are the same for the same `call` with the same JSON values, in any order of
-    their fields."""
-    return hashlib.sha256(json.dumps([call, *asked], sort_keys=True).encode()).hexdigest()
+    their fields. Raises NestedTooDeeply."""
+    try:
+        text = json.dumps([call, *asked], sort_keys=True)
+    except RecursionError:
+        raise NestedTooDeeply from None
+    return hashlib.sha256(text.encode()).hexdigest()

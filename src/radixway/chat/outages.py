@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from radixway.chat.errors import NestedTooDeeply
 from radixway.chat.wake import within
 
 log = logging.getLogger(__name__)
@@ -54,11 +55,13 @@ async def connect_postgresql(*args: Any, **given: Any) -> Any:
 async def told_as_away(notice: Callable[[SQLAlchemyError], None]) -> AsyncIterator[None]:
     """A connection that breaks amid a statement is told as DatabaseAway, as one that cannot be made.
 
-    `notice`: called with every error.
+    `notice`: called with every error. Raises NestedTooDeeply for a value that cannot be written as JSON.
     """
     try:
         yield
     except SQLAlchemyError as error:
+        if isinstance(error, StatementError) and isinstance(error.orig, RecursionError):
+            raise NestedTooDeeply from None
         notice(error)
         raise
     except OSError as error:
