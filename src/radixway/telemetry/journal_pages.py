@@ -10,6 +10,7 @@ import pickle
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from enum import Enum, auto
 from io import BytesIO
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
@@ -33,8 +34,21 @@ NOT_PACKED = {"packed": False}
 _KNOWN_PACKAGES = ("builtins", "collections", "datetime", "radixway")
 """Whose classes can be taken apart, and what comes of them made one again. Of others' nobody knows."""
 _Values = Callable[[Any], tuple[Any, ...]]
-_known: dict[type, _Values | None] = {}
-"""By type: see `_values_of`."""
+
+
+class _Treatment(Enum):
+    """What becomes of an object whose values are not read one by one."""
+
+    REFER = auto()
+    """A page refers to it."""
+    PICKLE = auto()
+    """pickle knows how to take it apart."""
+    KEEP_WHOLE = auto()
+    """It may fail at being taken apart: its journal is kept as it is."""
+
+
+_known: dict[type, _Values | _Treatment] = {}
+"""By type: see `_treatment_of`."""
 
 
 class JournalPage:
@@ -88,16 +102,18 @@ class _Pickler(pickle.Pickler):
         """See `pickle.Pickler`: called for whatever is not of a built-in type."""
         kind = type(thing)
         if kind not in _known:
-            _known[kind] = _values_of(kind)
-        values = _known[kind]
-        if values is None or id(thing) in self._unfit:
+            _known[kind] = _treatment_of(kind)
+        treatment = _known[kind]
+        if id(thing) in self._unfit:
+            treatment = _Treatment.REFER
+        if not isinstance(treatment, _Treatment):
+            return kind, treatment(thing)
+        if treatment is _Treatment.REFER:
             self.shared.append(thing)
             return _Reference, (len(self.shared) - 1,)
-        if values is _BY_ITSELF:
-            return NotImplemented
-        if values is _NOT_TAKEN_APART:
+        if treatment is _Treatment.KEEP_WHOLE:
             raise pickle.PicklingError(kind.__qualname__)
-        return type(thing), values(thing)
+        return NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):
@@ -116,27 +132,19 @@ class _Reference:
     """Stands in a page for what it refers to, by number."""
 
 
-def _BY_ITSELF(_: Any) -> tuple[Any, ...]:  # noqa: N802
-    """For types that pickle knows how to take apart."""
-    raise NotImplementedError
-
-
-def _NOT_TAKEN_APART(_: Any) -> tuple[Any, ...]:  # noqa: N802
-    """For types that may fail at it."""
-    raise NotImplementedError
-
-
-def _values_of(kind: type) -> _Values | None:
-    """What a type's objects are made of again, in the order of its arguments. None: they are shared."""
+def _treatment_of(kind: type) -> _Values | _Treatment:
+    """What reads the values that objects of a type are made of again, in the order of its arguments; or else
+    what becomes of them."""
     if issubclass(kind, _SHARED):
-        return None
+        return _Treatment.REFER
     own = vars(kind).get("__dataclass_params__")  # not its base's
     if not is_dataclass(kind) or own is None or not own.init or hasattr(kind, "__post_init__"):
-        return _BY_ITSELF if kind.__module__.partition(".")[0] in _KNOWN_PACKAGES else _NOT_TAKEN_APART
+        is_known = kind.__module__.partition(".")[0] in _KNOWN_PACKAGES
+        return _Treatment.PICKLE if is_known else _Treatment.KEEP_WHOLE
     every = fields(kind)
     names = [each.name for each in every]
     if not names or any(not each.init or each.kw_only for each in every):
-        return _BY_ITSELF
+        return _Treatment.PICKLE
     read = attrgetter(*names)  # a third cheaper than what pickle does with slots by itself
     left_out = [(at, each.default) for at, each in enumerate(every) if not each.metadata.get("packed", True)]
     if not left_out:
