@@ -1,4 +1,4 @@
-"""Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`.
+"""Signatures of Standard Webhooks, and the secrets that they are made with.
 
 Secrets of users' webhooks are not kept: they follow from the server's own, by HKDF.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from standardwebhooks import Webhook
 
 from radixway.chat.secrets import Secrets
 
@@ -46,14 +46,14 @@ def read_secret(told: str) -> bytes:
 
 
 def headers(delivery_id: str, timestamp: int, body: bytes, secrets: Iterable[bytes]) -> dict[str, str]:
-    """What a receiver checks. One signature for each secret: any of them will do."""
-    signed = f"{delivery_id}.{timestamp}.".encode() + body
-    signatures = (
-        "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets
-    )
+    """What a receiver checks. One signature for each of `secrets`: any of them will do.
+
+    `timestamp`: seconds since 1970. `body`: UTF-8.
+    """
+    at, text = datetime.fromtimestamp(timestamp, UTC), body.decode()
     return {
         "webhook-id": delivery_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(signatures),
+        "webhook-signature": " ".join(Webhook(secret).sign(delivery_id, at, text) for secret in secrets),
         "content-type": "application/json",
     }
