@@ -6,14 +6,13 @@ cookie nor a row for a login that never ends. A state serves once, in all proces
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import secrets
 import uuid
 from collections.abc import Callable
-from urllib.parse import urlencode
 
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from joserfc import jwe
@@ -78,17 +77,18 @@ class Logins:
             "nonce": nonce,
             "exp": self._clock() + _LASTS_S,
         }
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
-        query = parameters | {
-            "response_type": "code",
-            "redirect_uri": self._redirect(name),
-            "state": jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key),
-            "code_challenge": challenge.decode(),
-            "code_challenge_method": "S256",
-        }
         if isinstance(provider, OidcProvider):
-            query["nonce"] = nonce
-        return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
+            parameters["nonce"] = nonce
+        at_provider: str = prepare_grant_uri(
+            url,
+            response_type="code",
+            redirect_uri=self._redirect(name),
+            state=jwe.encrypt_compact(_HEADER, json.dumps(claims).encode(), self._key),
+            code_challenge=create_s256_code_challenge(verifier),
+            code_challenge_method="S256",
+            **parameters,
+        )
+        return at_provider
 
     async def end(self, name: str, code: str, state: str, issuer: str | None = None) -> Pair:
         """Tokens for whoever came back. `issuer`: see `Return`. Raises NotFound, LoginFailed."""
