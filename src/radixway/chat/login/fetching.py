@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
-import aiohttp
 import msgspec
 
-_MOST_BYTES = 1 << 20
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
+from radixway.net import Allowed, Fetcher, FetchError, TooManyRedirects
+
+_MAX_BYTES = 1 << 20
+_ANYWHERE = Allowed(("0.0.0.0/0", "::/0"))
+"""Who runs this gateway named the provider, which may stand in their own network."""
 
 
 class LoginFailed(Exception):
@@ -36,36 +39,22 @@ async def ask(
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The object that it answers, to a form if there is one. Raises LoginFailed: it refuses, or is silent."""
+    sent = {"Accept": "application/json", **(headers or {})}
+    if form is not None:
+        sent["Content-Type"] = "application/x-www-form-urlencoded"
+    method, body = ("GET", None) if form is None else ("POST", urlencode(form).encode())
     try:
-        async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
-            session.request(
-                "GET" if form is None else "POST",
-                url,
-                data=form,
-                headers={"Accept": "application/json", **(headers or {})},
-                allow_redirects=False,
-            ) as response,
-        ):
-            body = await _read(response, url)
-            status = response.status
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise ProviderSilent(url, type(error).__name__) from error
-    if status >= 500 or status == 429:
-        raise ProviderSilent(url, f"it answered {status}")
-    if status != 200:
-        raise LoginFailed(f"the provider refused: it answered {status}")
+        async with Fetcher(_ANYWHERE, max_bytes=_MAX_BYTES, max_redirects=0) as fetcher:
+            answer = await fetcher.fetch(url, method=method, headers=sent, body=body)
+    except TooManyRedirects:
+        raise LoginFailed("the provider refused: it leads elsewhere") from None
+    except FetchError as error:
+        raise ProviderSilent(url, str(error)) from error
+    if answer.status >= 500 or answer.status == 429:
+        raise ProviderSilent(url, f"it answered {answer.status}")
+    if answer.status != 200:
+        raise LoginFailed(f"the provider refused: it answered {answer.status}")
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return msgspec.json.decode(answer.body, type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError):
-        raise ProviderSilent(url, "it did not answer a JSON object") from None
-
-
-async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
-    """Raises ProviderSilent."""
-    body = bytearray()
-    async for part in response.content.iter_any():
-        body += part
-        if len(body) > _MOST_BYTES:
-            raise ProviderSilent(url, "it answered more than a megabyte")
-    return bytes(body)
+        raise ProviderSilent(url, "it did not answer a JSON object of at most a megabyte") from None
