@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
@@ -19,6 +21,7 @@ from radixway.chat.credentials import Credentials
 from radixway.chat.database import Database
 from radixway.chat.errors import NotFound
 from radixway.chat.login import LoginFailed, Logins
+from radixway.chat.login.fetching import ask
 from radixway.chat.migrations import migrate
 from radixway.chat.records import User
 from radixway.chat.secrets import read_or_make
@@ -227,6 +230,18 @@ async def test_a_provider_that_is_down_is_told_in_words_and_comes_back(site: Sit
     assert failed.value.status == 503
     site.provider.down = False
     assert (await site.login()).display_name == "Eve"
+
+
+@pytest.mark.parametrize("body", [b"[1]", b'{"a": "\xff"}', b'{"a": ' + b"[" * 100_000, b"x" * (2 << 20)])
+async def test_an_answer_that_is_no_object_of_json_is_told_in_words(body: bytes) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        with pytest.raises(LoginFailed, match="did not answer a JSON object"):
+            await ask(str(server.make_url("/")))
 
 
 async def test_a_secret_goes_into_the_form_where_only_that_will_do(site: Site) -> None:

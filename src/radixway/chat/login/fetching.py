@@ -56,5 +56,5 @@ async def ask(
         raise LoginFailed(f"the provider refused: it answered {answer.status}")
     try:
         return msgspec.json.decode(answer.body, type=dict[str, Any])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ProviderSilent(url, "it did not answer a JSON object of at most a megabyte") from None
