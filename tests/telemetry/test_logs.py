@@ -87,14 +87,14 @@ def test_lines_that_nobody_reads_wait_and_then_are_counted_and_lost() -> None:
     with os.fdopen(writing, "w") as stream:
         writer = LineWriter(lambda: stream, lambda: None, own=str, most=100)
         for number in range(20_000):  # more than a pipe holds: the thread waits, and we do not
-            writer.put(lambda number=number: f"{number} " + "x" * 100)
+            writer.put_nowait(lambda number=number: f"{number} " + "x" * 100)
         assert writer.lost > 0
         gathered: list[bytes] = []
         reading = threading.Thread(target=lambda: gathered.extend(iter(lambda: os.read(reader, 65536), b"")))
         reading.start()
-        writer.put(lambda: "after")
+        writer.put_nowait(lambda: "after")
         assert writer.flush(60)
-        writer.put(lambda: "the last")
+        writer.put_nowait(lambda: "the last")
         assert writer.flush(60)
         writer.close()
     reading.join()
@@ -110,9 +110,9 @@ def test_a_stream_that_was_closed_ends_nothing() -> None:
     stream = io.StringIO()
     writer = LineWriter(lambda: stream, lambda: None, own=str)
     stream.close()
-    writer.put(lambda: "one")
+    writer.put_nowait(lambda: "one")
     assert writer.flush(60)
-    writer.put(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    writer.put_nowait(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     assert writer.flush(60)
     writer.close()
 
@@ -207,7 +207,7 @@ def test_what_is_said_of_lines_is_json_too(stderr) -> None:
     configure_logging(LogsSection())
     writer = configuring._writer
     writer.lost = 3
-    writer.put(lambda: 1 / 0)
+    writer.put_nowait(lambda: 1 / 0)
     assert flush_logs(60)
     said = [json.loads(line) for line in stderr().splitlines()]
     assert [line["event"].split(" because")[0] for line in said] == [

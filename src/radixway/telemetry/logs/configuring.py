@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from logging.handlers import QueueHandler
 
 from radixway.config.logs import LogsSection
 from radixway.telemetry.console import ServerConsole
 from radixway.telemetry.logs.lines import Said, console_renderer, render_json, said_by, said_of_lines
 from radixway.telemetry.logs.reticence import first_line
-from radixway.telemetry.logs.writing import LineWriter
+from radixway.telemetry.logs.writing import Line, LineWriter
 
 _writer: LineWriter | None = None
 
@@ -25,7 +26,7 @@ def configure_logging(section: LogsSection) -> None:
     _writer = LineWriter(
         lambda: console.file, console.on_broken_pipe, own=lambda event: render(said_of_lines(event))
     )
-    handler = _ToWriter(_writer, render)
+    handler = _LineHandler(_writer, render)
     for name, least in (("radixway", section.level), ("uvicorn.error", "warning"), ("asyncio", "warning")):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -41,23 +42,18 @@ def flush_logs(within_s: float = 5.0) -> bool:
     return _writer is None or _writer.flush(within_s)
 
 
-class _ToWriter(logging.Handler):
-    """Hands each record over; it is put together where it is written."""
+class _LineHandler(QueueHandler):
+    """Hands each record over to `writer`; `render` puts it together where it is written."""
 
     def __init__(self, writer: LineWriter, render: Callable[[Said], str]) -> None:
-        super().__init__()
-        self._writer = writer
+        super().__init__(writer)  # type: ignore[arg-type]  # it needs `put_nowait` alone
         self._render = render
 
     def createLock(self) -> None:  # noqa: N802  logging's own name
         """None is needed: a deque takes what threads append."""
         self.lock = None
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
-        try:
-            say, render = said_by(record), self._render
-        except Exception:  # noqa: BLE001  arguments that do not fit their message
-            self.handleError(record)
-            return
-        self._writer.put(lambda: render(say()))
+    def prepare(self, record: logging.LogRecord) -> Line:
+        """See `QueueHandler`: what may change is read now."""
+        say, render = said_by(record), self._render
+        return lambda: render(say())

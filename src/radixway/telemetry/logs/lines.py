@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from structlog.dev import ConsoleRenderer
-from structlog.processors import JSONRenderer
 
 from radixway.telemetry.logs.fields import FIELDS
 from radixway.telemetry.logs.reticence import told_of
@@ -22,16 +21,9 @@ _LONGEST = 4096
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def _to_json(said: Said, **_: Any) -> str:
-    return _encode(said).decode()
-
-
-_json = JSONRenderer(serializer=_to_json)
-
-
 def render_json(said: Said) -> str:
     """`{"timestamp": …, "level": …, "logger": …, "event": …, …}`"""
-    return str(_json(None, "", said))
+    return _encode(said).decode()
 
 
 def console_renderer(*, colors: bool) -> Callable[[Said], str]:

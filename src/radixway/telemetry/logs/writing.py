@@ -49,14 +49,14 @@ class LineWriter:
         self._told_lost = 0
         self._hurry = False
         self._writes_directly = False
-        """There is no thread, or soon will not be: `put` writes."""
+        """There is no thread, or soon will not be: `put_nowait` writes."""
         self._patience_s = _FAREWELL_S
-        """How long `put` may still wait for the reader, in all."""
+        """How long `put_nowait` may still wait for the reader, in all."""
         self._make_locks()
         _writers.add(self)
         atexit.register(self._end)
 
-    def put(self, line: Line) -> None:
+    def put_nowait(self, line: Line) -> None:
         """Have a line written soon. From any thread; never waits while a thread can write.
 
         Where none can, because the interpreter ends or has no thread to give, the line is written here, and
