@@ -50,10 +50,6 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Bookmark(msgspec.Struct):
-    metadata: Metadata
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """One line of a watch. `subject` is None for a bookmark, which says how far all is known."""
@@ -177,11 +173,9 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[Event]:
             if status.code == 410:
                 raise Expired(status.message)
             raise SourceFailed(f"the watch was ended: {status.message or status.code}")
-        if line.type == "BOOKMARK":
-            yield Event(_decode(_bookmark, line.object).metadata.resource_version)
-        else:
-            subject = _decode(_slice, line.object)
-            yield Event(subject.metadata.resource_version, subject, deleted=line.type == "DELETED")
+        subject = _decode(_slice, line.object)  # of a bookmark, the metadata alone
+        version = subject.metadata.resource_version
+        yield Event(version, None if line.type == "BOOKMARK" else subject, line.type == "DELETED")
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -230,5 +224,4 @@ def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw) -> _T:
 _listing = msgspec.json.Decoder(_Listing)
 _line = msgspec.json.Decoder(_Line)
 _status = msgspec.json.Decoder(_Status)
-_bookmark = msgspec.json.Decoder(_Bookmark)
 _slice = msgspec.json.Decoder(EndpointSlice)
