@@ -69,7 +69,7 @@ bench: $(VENV)/.test
 
 figures: $(VENV)/.test
 	@$(PIP) install -q -c constraints.txt -e ".[all,test,training]"
-	@for what in "radixway eval domain" "radixway eval cache" "radixway eval tools" "radixway eval routing" "python tools/train_domain_head.py evaluate" "python benchmarks/semantic_cache.py" "python benchmarks/semantic.py" "python benchmarks/guard.py" "python benchmarks/semantic_value.py"; do echo "== $$what"; OMP_NUM_THREADS=1 $(BIN)/$$what || exit 1; done
+	@for what in "python tools/evaluate.py domain" "python tools/evaluate.py cache" "python tools/evaluate.py tools" "python tools/evaluate.py routing" "python tools/train_domain_head.py evaluate" "python benchmarks/semantic_cache.py" "python benchmarks/semantic.py" "python benchmarks/guard.py" "python benchmarks/semantic_value.py"; do echo "== $$what"; OMP_NUM_THREADS=1 $(BIN)/$$what || exit 1; done
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis .import_linter_cache

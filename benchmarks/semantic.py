@@ -54,7 +54,7 @@ from semantic_texts import question
 
 LENGTHS = (12, 90, 256)
 KEYWORDS = [f"term{number:04}" for number in range(5000)]
-MUST_HIT = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "evaluation" / "cache_must_hit.txt"
+MUST_HIT = Path(__file__).parents[1] / "tools" / "evaluation" / "data" / "cache_must_hit.txt"
 
 
 def configuration() -> dict[str, Any]:

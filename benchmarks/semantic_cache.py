@@ -2,7 +2,7 @@
 
     python benchmarks/semantic_cache.py --data ../shared/data/semantic [--quick] [--final]
 
-`radixway eval cache` measures the same on any file of labelled pairs. Here are
+`python tools/evaluate.py cache` measures the same on any file of labelled pairs. Here are
 - Quora pairs of GPTCache's selection, all of them labelled duplicates, so that they tell recall alone. The
   half named `development` was looked at in totals while the verifier was made; `--final` adds the other half;
 - MSRP, labelled sentences of news;
@@ -17,6 +17,7 @@ import argparse
 import gzip
 import hashlib
 import json
+import sys
 from pathlib import Path
 from time import process_time
 from typing import TypeVar
@@ -25,8 +26,10 @@ import numpy as np
 
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, load_encoder
-from radixway.evaluation.cache import THRESHOLDS, Judged, Pair, figures, judge
 from radixway.semantic_cache import verify
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from evaluation.cache import THRESHOLDS, Judged, Pair, figures, judge
 
 PUBLISHED = "published, labelled Quora pairs, cosine alone: .757/.208  .598/.125  .395/.060  .175/.017"
 T = TypeVar("T")

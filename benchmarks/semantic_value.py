@@ -11,7 +11,7 @@ token. One thread each. The same workload goes through four gateways:
   as much where nobody knows what a question is about;
 - *cheaper model*: the gateway reads the category, gives its prompt, and chooses between the two models by
   `preference: cheap`. Their scores are those of Llama 3.1 70B and 8B Instruct by category in MMLU-Pro (the
-  sample of `radixway eval routing`), and `least_share` is .7;
+  sample of `python tools/evaluate.py routing`), and `least_share` is .7;
 - *and the cache*: the same with the semantic cache, empty at the start.
 
 The workload: everyday prompts over 14 categories, of which a part comes again in the same words (the popular
@@ -29,6 +29,7 @@ import contextlib
 import json
 import random
 import re
+import sys
 import tempfile
 import time
 import urllib.request
@@ -46,14 +47,16 @@ from safetensors.torch import load_file, save_file
 import radixway.bundled
 from processes import START_S, cpu_seconds, free_ports, running_radixway
 from radixway.config.semantic import CATEGORIES
-from radixway.evaluation.routing import SAMPLE, read_tables
 from radixway.semantic.shipped_prompts import SHIPPED
 from report import print_table, write_json
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from evaluation.routing import SAMPLE, read_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = Path(radixway.bundled.__file__).parent / "guide"
 PROMPTS = ROOT / "tools" / "domain_data" / "heldout_en.txt"
-PAIRS = ROOT / "src" / "radixway" / "bundled" / "evaluation" / "cache_must_hit.txt"
+PAIRS = ROOT / "tools" / "evaluation" / "data" / "cache_must_hit.txt"
 TIMES = 8
 PRICES = {"small": 0.1, "big": 0.1 * TIMES}
 SCORED_AS = {"small": "Meta-Llama-3_1-8B-Instruct", "big": "Meta-Llama-3_1-70B-Instruct"}

@@ -51,6 +51,12 @@ def test_version_and_help():
         assert command in told.stdout
 
 
+def test_a_command_of_an_earlier_release_says_what_to_run_in_its_place():
+    ran = radixway("eval", "guard", "pii", "--json", "figures.json", "--help")
+    assert ran.returncode == 2 and "run python tools/evaluate.py" in ran.stderr
+    assert "eval" not in radixway("--help").stdout.split()
+
+
 def test_config_show_prints_the_effective_tree():
     told = radixway("config", "show", env={"RADIXWAY__GATEWAY__PORT": "1234"})
     assert told.returncode == 0

@@ -1,4 +1,4 @@
-"""Writes the sample that `radixway eval routing` reads where it is given no data.
+"""Writes the sample that `python tools/evaluate.py routing` reads where it is given no data.
 
     python tools/sample_routing_tables.py [--data ../shared/data/semantic] [--out FILE]
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from domain_head.groups import near_duplicates
 from domain_head.rows import exam_rows, held_out
-from radixway.evaluation.routing import SAMPLE, Table, read_tables
+from evaluation.routing import SAMPLE, Table, read_tables
 
 ROWS = {"mmlu": 1500, "gsm8k": 300}
 

@@ -28,6 +28,7 @@ from cache_head.pairs import (
 )
 from cache_head.vectors import Vectors
 from cache_head.words import WordTable, make_table
+from evaluation.cache import PAIRS
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, load_encoder
 from radixway.encoders.files import find_model
@@ -39,7 +40,6 @@ from radixway.semantic_cache.verifier.text import read
 from radixway.semantic_cache.verifier.verdict import RULES
 from radixway.semantic_cache.verifier.words import Words
 
-HELD_OUT = BUNDLED.parents[1] / "evaluation" / "cache_pairs.jsonl"
 NEAR, NEAR_BY_CHARACTERS = 0.85, 0.5
 """The cache's default thresholds."""
 FAR = 0.6
@@ -163,12 +163,12 @@ def _related(table: WordTable, words: Words) -> Callable[[str], list[str]]:
 
 
 def write_held_out(rows: list[Row]) -> None:
-    """What `radixway eval cache` measures on when it is given nothing."""
-    HELD_OUT.parent.mkdir(parents=True, exist_ok=True)
+    """What `python tools/evaluate.py cache` measures on when it is given nothing."""
+    PAIRS.parent.mkdir(parents=True, exist_ok=True)
     lines = (
         json.dumps({"one": row.one, "other": row.other, "same": row.same}, ensure_ascii=False) for row in rows
     )
-    HELD_OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    PAIRS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def to_head(fitted: dict[str, Fitted], table: WordTable, encoder: Encoder, sources: dict[str, int]) -> Head:

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from evaluation.pii import ROWS, Labelled, LabelledText, SetFigures, evaluate_pii
 from pii_head.chinese import fit_chinese
 from pii_head.corpora import chinese_rows, latin_rows
 from pii_head.fit import Array, Choices
@@ -33,7 +34,6 @@ from pii_head.states import NoStates, WordStates
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, load_encoder
 from radixway.encoders.heads import Head
-from radixway.evaluation.pii import ROWS, Labelled, LabelledText, SetFigures, evaluate_pii
 from radixway.guard.pii.finder import merge
 from radixway.guard.pii.gazetteers import FOLDER
 from radixway.guard.pii.head import LAYERS, PII_HEAD, WORDS_HEAD, PiiHead

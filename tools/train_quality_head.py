@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluation.routing import evaluate_tiers, near_duplicates, read_questions, read_tables
+from evaluation.routing.tables import split
 from radixway.config import EncodersSection
 from radixway.encoders import load_encoder
 from radixway.encoders.heads import DOMAIN_HEAD, DomainHead
 from radixway.encoders.heads.quality import QualityHead, fit_quality, to_quality_head
-from radixway.evaluation.routing import evaluate_tiers, near_duplicates, read_questions, read_tables
-from radixway.evaluation.routing.tables import split
 
 HEAD = "quality head's gain"
 TRAIN_SHARE = 0.7

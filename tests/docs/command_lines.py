@@ -10,10 +10,12 @@ import click
 import typer.main
 
 from docs.pages import ROOT
+from evaluation.commands import app as evaluation_app
 from radixway.cli import app
 from radixway.cli.several_values import SeveralValues, repeat_options
 
 _COMMAND: click.Command = typer.main.get_command(app)
+_TYPER_SCRIPTS = {"tools/evaluate.py": typer.main.get_command(evaluation_app)}
 SERVERS = {"serve", "up", "engine", "worker"}
 """Commands of ours that the harness can start and stop."""
 ELSEWHERE = {"pip", "docker", "kubectl", "helm", "git", "npm", "apt-get", "make", "envoy", "ray"}
@@ -119,6 +121,8 @@ def _of_python(words: list[str]) -> str | None:
         )
     if wrong := missing_files(words):
         return wrong
+    if words and words[0] in _TYPER_SCRIPTS:
+        return _of_click(_TYPER_SCRIPTS[words[0]], words[0], words[1:])
     if words and words[0].endswith(".py") and words[0].startswith(_FOLDERS):
         source = (ROOT / words[0]).read_text()
         folder = "".join(path.read_text() for path in (ROOT / words[0]).parent.glob("*.py"))
@@ -148,8 +152,10 @@ def missing_files(words: list[str]) -> str | None:
 
 def of_radixway(words: list[str]) -> str | None:
     """Whether the command line takes these words: groups, commands, options and that these have values."""
-    command = _COMMAND
-    path = "radixway"
+    return _of_click(_COMMAND, "radixway", words)
+
+
+def _of_click(command: click.Command, path: str, words: list[str]) -> str | None:
     words = [cleaned for word in words if (cleaned := word.strip("[]").replace("…", "")) or word == ""]
     while hasattr(command, "commands"):
         if not words or words[0] == "--help":
@@ -157,7 +163,7 @@ def of_radixway(words: list[str]) -> str | None:
         if words[0].startswith("-") and getattr(command, "invoke_without_command", False):
             break
         known = command.commands.get(words[0])
-        if known is None:
+        if known is None or known.hidden:
             return f"{path} has no {words[0]!r}"
         command, path, words = known, f"{path} {words[0]}", words[1:]
     if "--help" in words:

@@ -18,6 +18,8 @@ from docs.reader import assert_shown
         ("pip install 'radixway[everything]'", "there is no extra ['everything']"),
         ("python tools/nothing.py", "there is no tools/nothing.py"),
         ("python benchmarks/gateway.py --slowly", "takes no --slowly"),
+        ("python tools/evaluate.py domain --slowly", "No such option"),
+        ("radixway eval domain", "radixway has no 'eval'"),
         ("python -m pytest tests/test_cli.py -k no_such_test", "has no test no_such_test"),
         ("kubectl apply -k deploy/kubernetes/nowhere", "there is no deploy/kubernetes/nowhere"),
     ],
@@ -31,7 +33,7 @@ def test_a_wrong_command_is_complained_of(line, said):
     "line",
     [
         "radixway serve --worker http://gpu1:8000 http://gpu2:8000 --port 1",
-        "radixway eval domain [--confusion] [--json FILE]",
+        "python tools/evaluate.py domain [--confusion] [--json FILE]",
         "FOO=1 exec .venv/bin/radixway up --model Qwen/Qwen3-0.6B   # a 'hub id'",
         'make up ARGS="--port 31000"',
         "python benchmarks/gateway.py --quick",

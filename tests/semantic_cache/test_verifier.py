@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation import cache as evaluation
 from radixway.config import EncodersSection
 from radixway.encoders import load_encoder
-from radixway.evaluation import cache as evaluation
 from radixway.semantic_cache import verify
 from radixway.semantic_cache.ngrams import ngram_vector
 from radixway.semantic_cache.verifier import bundled_head, verify_blind

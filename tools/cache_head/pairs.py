@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 WRITTEN = Path(__file__).parents[1] / "cache_data"
 HELD_OUT_EVERY = 5
-"""One group in so many is never trained on; it ships as what `radixway eval cache` measures on."""
+"""One group in so many is never trained on; it ships as what `python tools/evaluate.py cache` measures on."""
 LONGEST = 400
 """Characters of a row of the permitted sets."""
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from evaluation.pii import Labelled, LabelledText, SetFigures, count, merged
 from pii_head.fit import Array
 from pii_head.rows import Row
 from radixway.encoders.encoding import Floats
-from radixway.evaluation.pii import Labelled, LabelledText, SetFigures, count, merged
 from radixway.guard.pii.labels import SOFT_TYPES
 from radixway.guard.pii.tagging import spans_of
 

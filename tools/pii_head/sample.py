@@ -1,4 +1,4 @@
-"""The sample that ships for `radixway eval guard pii`: held-out rows whose licences permit it."""
+"""The sample that ships for `python tools/evaluate.py guard pii`: held-out rows whose licences permit it."""
 
 import json
 import random

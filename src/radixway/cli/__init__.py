@@ -16,7 +16,6 @@ from radixway.cli.classifying import classify, rules_test
 from radixway.cli.configuration import config_check, config_show
 from radixway.cli.consoling import console
 from radixway.cli.erasing import erase
-from radixway.cli.evaluating import eval_app
 from radixway.cli.operating import operator
 from radixway.cli.planning import plan_app
 from radixway.cli.pulling import worker
@@ -24,7 +23,7 @@ from radixway.cli.ray_serving import ray_app
 from radixway.cli.servers import engine, serve, up
 from radixway.cli.several_values import SeveralValues
 from radixway.cli.slime import slime_router
-from radixway.cli.terminal import out
+from radixway.cli.terminal import fail, out
 from radixway.cli.topping import top
 from radixway.cli.traces import record, simulate
 from radixway.cli.usage import usage
@@ -49,7 +48,6 @@ workers_app = typer.Typer(help="The workers of a running gateway.", no_args_is_h
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(workers_app, name="workers")
 app.add_typer(config_app, name="config")
-app.add_typer(eval_app, name="eval")
 app.add_typer(audit_app, name="audit")
 app.add_typer(chat_app, name="chat")
 app.add_typer(ray_app, name="ray")
@@ -73,6 +71,22 @@ workers_app.command("list")(workers_list)
 rules_app.command("test")(rules_test)
 config_app.command("show")(config_show)
 config_app.command("check")(config_check)
+
+_SUCCESSORS = {"eval": "python tools/evaluate.py (in a checkout of Radixway)"}
+"""Commands of earlier releases, and what runs in their place."""
+
+
+def _add_successor(name: str, successor: str) -> None:
+    """Make `radixway NAME …`, with whatever arguments, end with what to run in its place."""
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
+    def say_successor() -> None:
+        fail(f"`radixway {name}` has moved; run {successor}")
+
+
+for name, successor in _SUCCESSORS.items():
+    _add_successor(name, successor)
 
 
 def main() -> None:

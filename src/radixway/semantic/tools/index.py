@@ -87,7 +87,7 @@ class ToolIndex:
         dense = own, or 0.3 own + 0.7 examples where there are any
         score = 0.6 dense + 0.4 words                                     words: BM25, 0 to 1
 
-        The weights were chosen on half of MetaTool (`radixway eval tools`); around them figures are flat.
+        The weights were chosen on half of MetaTool (`tools/evaluate.py tools`); around them figures are flat.
         """
         if not self.tools:
             nothing = np.zeros(0)
