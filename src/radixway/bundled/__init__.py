@@ -1,1 +1,12 @@
-"""Data that ships: the demonstration model and the default configuration."""
+"""Data that ships: the demonstration model, classifier heads, word lists, attack patterns, texts."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """Parse the TOML file `name`, a path relative to this package."""
+    return tomllib.loads((Path(__file__).parent / name).read_text("utf-8"))

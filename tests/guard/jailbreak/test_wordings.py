@@ -1,7 +1,7 @@
 import pytest
 
 from radixway.guard.jailbreak.finding import find
-from radixway.guard.jailbreak.wordings import WORDINGS
+from radixway.guard.jailbreak.patterns import known_patterns, load_patterns
 
 ATTACKS = {
     "instruction_override": [
@@ -123,5 +123,10 @@ def test_a_wording_is_named_with_the_view_in_which_it_stood():
 
 
 def test_names_are_unique_and_confidences_are_shares():
-    assert len({each.name for each in WORDINGS}) == len(WORDINGS)
-    assert all(0 < each.confidence < 1 for each in WORDINGS)
+    patterns = known_patterns()
+    assert len({each.name for each in patterns}) == len(patterns)
+    assert all(0 < each.confidence < 1 for each in patterns)
+
+
+def test_every_fragment_of_a_pattern_is_put_in_its_place():
+    assert not [each.name for each in (*known_patterns(), *load_patterns("build_up")) if "{{" in each.source]

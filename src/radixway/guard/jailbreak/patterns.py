@@ -2,18 +2,19 @@
 
 All at once would need an automaton that grows with every text (measured: 8 ms for a prompt of 1,500
 characters). `Filter` looks for the words that each expression cannot do without, and tries those alone that
-have them (0.2 ms).
+have them (0.2 ms). The patterns themselves are data: `bundled/attack_patterns/*.toml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import re2
 
-from radixway.guard.jailbreak.about import IS_ABOUT, MAY_QUOTE
+from radixway.bundled import read_toml
 from radixway.guard.jailbreak.kinds import Kind
 
 _MEMORY = 128 << 20
@@ -21,6 +22,7 @@ _GAP = r"[^a-z0-9]+"
 _GAP_SIGN = " "
 _SENTENCE = r"[^.!?。！？\n]*"
 _SENTENCE_SIGN = "…"
+_FRAGMENT = re.compile(r"\{\{(\w+)\}\}")
 _MENTIONED = 0.7
 """What one counts, quoted or not, where the text is plainly about attacks or about somebody's prompts: the
 encoder decides."""
@@ -78,7 +80,7 @@ class Patterns:
     def _hit(self, index: int, text: str, about: bool) -> Hit:
         pattern = self.patterns[index]
         confidence = pattern.confidence
-        if about and _compiled(_expand(IS_ABOUT, squashed=False)).search(text):
+        if about and _compiled(_expand(_benign_context()["is_about"], squashed=False)).search(text):
             confidence *= _MENTIONED
         if about and all(
             _is_quoted(text, *found.span()) for found in _compiled(self._sources[index]).finditer(text)
@@ -95,28 +97,47 @@ def combined(hits: Iterable[Hit]) -> float:
     return 1 - mistaken
 
 
+def load_patterns(name: str) -> tuple[Pattern, ...]:
+    """Read `bundled/attack_patterns/NAME.toml`, in its order."""
+    data = read_toml(f"attack_patterns/{name}.toml")
+    fragments = {key: _source(parts, {}) for key, parts in data.get("fragments", {}).items()}
+    return tuple(
+        Pattern(**{**each, "source": _source(each["source"], fragments)}) for each in data["patterns"]
+    )
+
+
+def _source(parts: str | list[str], fragments: Mapping[str, str]) -> str:
+    """Join the parts and put fragments in place of their names. Raises KeyError for a fragment not there."""
+    return _FRAGMENT.sub(lambda found: fragments[found[1]], "".join(parts))
+
+
+@cache
+def known_patterns() -> tuple[Pattern, ...]:
+    """Every single wording that is an attack."""
+    return tuple(each for name in ("english", "others", "data") for each in load_patterns(name))
+
+
+@cache
+def _benign_context() -> Mapping[str, str]:
+    return {key: "".join(parts) for key, parts in read_toml("attack_patterns/benign_context.toml").items()}
+
+
 @cache
 def everywhere() -> Patterns:
     """What is an attack whoever says it."""
-    from radixway.guard.jailbreak.wordings import WORDINGS
-
-    return Patterns([each for each in WORDINGS if not each.in_data_only])
+    return Patterns([each for each in known_patterns() if not each.in_data_only])
 
 
 @cache
 def in_data() -> Patterns:
     """What is an attack only where a tool or a document says it."""
-    from radixway.guard.jailbreak.wordings import WORDINGS
-
-    return Patterns([each for each in WORDINGS if each.in_data_only])
+    return Patterns([each for each in known_patterns() if each.in_data_only])
 
 
 @cache
 def squashed() -> Patterns:
     """What is looked for where words stand without anything between them: what is sure even so."""
-    from radixway.guard.jailbreak.wordings import WORDINGS
-
-    sure = [each for each in WORDINGS if not each.in_data_only and each.confidence >= 0.8]
+    sure = [each for each in known_patterns() if not each.in_data_only and each.confidence >= 0.8]
     return Patterns([each for each in sure if _GAP_SIGN in each.source], squashed=True)
 
 
@@ -139,7 +160,7 @@ def _compiled(source: str) -> re2._Regexp:
 
 
 def _writes_about_attacks(text: str) -> bool:
-    return _compiled(MAY_QUOTE).search(text) is not None
+    return _compiled(_benign_context()["may_quote"]).search(text) is not None
 
 
 _REACH = 80

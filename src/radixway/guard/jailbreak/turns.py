@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from radixway.guard.jailbreak.finding import Findings, find
-from radixway.guard.jailbreak.patterns import Hit, Patterns
-from radixway.guard.jailbreak.wordings.build_up import BUILD_UP
+from radixway.guard.jailbreak.patterns import Hit, Patterns, load_patterns
 
 LAST_TURNS = 4
 LONGEST = 4096
@@ -40,4 +39,4 @@ def find_build_up(joined: str, texts: Sequence[str]) -> Findings:
 
 @cache
 def _build_up() -> Patterns:
-    return Patterns(BUILD_UP)
+    return Patterns(load_patterns("build_up"))
