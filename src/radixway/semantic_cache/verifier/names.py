@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from radixway.semantic_cache.verifier.lexicon import SYNONYMS
+from radixway.semantic_cache.verifier.lexicon import LANGUAGES, SYNONYMS
 from radixway.semantic_cache.verifier.rest import spelt_alike
 from radixway.semantic_cache.verifier.stems import bare
 from radixway.semantic_cache.verifier.text import Text
@@ -20,17 +20,6 @@ _TITLES = frozenset("mr mrs ms dr prof sir president prime minister chief king q
 _ROMAN = re.compile(r"[IVX]+")
 _COMMON_CAPITALS = frozenset(
     "i a an the is are what who how why when where which do does can should ok faq".split()
-)
-
-LANGUAGES = frozenset(
-    """
-    english spanish french german italian portuguese russian chinese mandarin cantonese japanese korean arabic hindi
-    urdu bengali tamil telugu turkish dutch polish swedish norwegian danish finnish greek hebrew latin thai vietnamese
-    indonesian malay persian ukrainian czech hungarian romanian swahili
-    python java javascript typescript rust go golang c c++ c# ruby php perl scala kotlin swift matlab r julia haskell
-    sql mysql postgres postgresql sqlite mongodb redis bash powershell html css react angular vue django flask
-    numpy pandas pytorch tensorflow docker kubernetes git aws azure gcp excel word json yaml xml csv
-    """.split()
 )
 
 
