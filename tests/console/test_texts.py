@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from string import Formatter
 
@@ -78,3 +79,9 @@ def test_no_two_pages_have_the_same_key_or_path():
 
 def test_places_are_filled_in():
     assert Say("en")("frame.refused", message="no") == "The gateway refused: no"
+
+
+def test_no_key_stands_in_two_files():
+    files = (ROOM / "texts").glob("*.toml")
+    keys = [key for path in files for key in tomllib.loads(path.read_text("utf-8"))]
+    assert len(keys) == len(set(keys)) == len(TEXTS)

@@ -9,7 +9,7 @@ Adding a page:
    `pages/__init__.py`. `key`: `g r` leads there. `also`: further paths (`"/requests/{request_id:path}"`),
    whose values are in `visit.request.path_params`; the query is `visit.request.query_params`. Its address is
    `/console/rules`; links are `visit.link("/rules")`.
-2. A file in `texts/` with `TEXTS`: each text in every language, by key; a line in `texts/__init__.py`. In a
+2. A file `texts/rules.toml`: each text in every language, by key (`"rules.title" = { en = …, zh = … }`). In a
    page `visit.say("rules.title")` and `visit.say("rules.changed", count=3)`; `page.rules` is its name in the
    navigation. No text stands in a page itself: a test looks.
 3. What it shows it asks of `visit.gateway`: `await visit.gateway.get("/list_workers")`, `post`, `send`,

@@ -1,40 +1,32 @@
-"""All that the console says, by key and language: a file per page, each text beside its translations.
+"""All that the console says, by key and language: a TOML file per page, each text beside its translations.
 
 So a text cannot be missing in one language only.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from radixway.console.texts import (
-    chat,
-    frame,
-    live,
-    playground,
-    prefixes,
-    requests,
-    rules,
-    signing,
-    simulate,
-    workers,
-)
-from radixway.console.texts.said import LANGUAGES, Language, Said
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
-__all__ = ["LANGUAGES", "TEXTS", "Language", "Said", "Say"]
 
-TEXTS: dict[str, Said] = {
-    **frame.TEXTS,
-    **live.TEXTS,
-    **signing.TEXTS,
-    **workers.TEXTS,
-    **playground.TEXTS,
-    **chat.TEXTS,
-    **rules.TEXTS,
-    **requests.TEXTS,
-    **prefixes.TEXTS,
-    **simulate.TEXTS,
-}
+class Said(NamedTuple):
+    """One text, the same in each language; places in braces are filled in by name."""
+
+    en: str
+    zh: str
+
+
+def _read(folder: Path) -> dict[str, Said]:
+    """Read every page's texts. Raises TypeError for a text that is not in each language and no other."""
+    files = (tomllib.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.toml")))
+    return {key: Said(**languages) for texts in files for key, languages in texts.items()}
+
+
+TEXTS = _read(Path(__file__).parent)
 
 
 class Say:
