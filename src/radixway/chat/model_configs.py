@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from radixway.bundled import read_text
 
 _SERVED_INPUT, _SERVED_TOTAL = 8192, 16384
 """Lengths in tokens of what the gateway's own workers serve, which they do not tell."""
@@ -58,7 +59,7 @@ class Preset:
 @cache
 def published() -> tuple[tuple[ModelConfig, ...], tuple[Preset, ...]]:
     """The 25 models and 8 presets of the published service."""
-    text = files("radixway.bundled").joinpath("chat/model_configs.json").read_text(encoding="utf-8")
+    text = read_text("chat/model_configs.json")
     known = json.loads(text)
     models = tuple(ModelConfig(**row) for row in known["models"])
     return models, tuple(Preset(**row) for row in known["presets"])

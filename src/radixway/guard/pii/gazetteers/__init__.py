@@ -9,7 +9,9 @@ from typing import Literal
 
 FOLDER = Path(__file__).parent
 
-List = Literal["first_names", "last_names", "places", "nrp", "groups", "eponyms", "places_zh"]
+List = Literal[
+    "first_names", "last_names", "places", "nrp", "groups", "eponyms", "places_zh", "top_level_domains"
+]
 
 
 def entries(name: List) -> Iterator[str]:
