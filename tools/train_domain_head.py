@@ -40,13 +40,13 @@ from domain_head.rows import (
     written_prompts,
 )
 from domain_head.states import States, read_states
+from evaluation.scores import Scores, score
 from radixway.config import EncodersSection
 from radixway.encoders import Encoder, Encoding, load_encoder
 from radixway.encoders.heads import Head
 from radixway.encoders.heads.chinese import ChineseTable
 from radixway.encoders.heads.domain import HAN_ALONE, HAN_FROM, DomainHead, Table
 from radixway.encoders.heads.ngrams import text_features
-from radixway.encoders.heads.scores import Scores, score
 
 BUNDLED = Path(__file__).parents[1] / "src" / "radixway" / "bundled" / "heads" / "domain.npz"
 LATIN_WEIGHTS = {"prompts_en": 2.5, "topics_en": 0.25, "terms_en": 0.3, "clinc": 1.0, "mmlu": 0.8}

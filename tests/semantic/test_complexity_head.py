@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from quality_fit import fit_quality, to_quality_head
 from radixway.config import ConfigError, EncodersSection
 from radixway.config.semantic import SemanticSection
 from radixway.encoders import load_encoder
-from radixway.encoders.heads.quality import fit_quality, to_quality_head
 from radixway.semantic import Question, Reader, judge, take_snapshot
 
 PROOFS = [

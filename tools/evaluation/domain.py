@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.lines import numbered_lines
+from evaluation.scores import Scores, score
 from radixway.encoders import Encoder
 from radixway.encoders.heads.domain import DomainHead, Reading
-from radixway.encoders.heads.scores import Scores, score
 
 ROWS = Path(__file__).parent / "data" / "domain.jsonl"
 """Everyday prompts in English and Chinese that nothing was trained on, written for this project:

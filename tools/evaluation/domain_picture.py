@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evaluation.domain import SetFigures
-from radixway.encoders.heads.scores import BINS
+from evaluation.scores import BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

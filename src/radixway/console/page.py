@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from radixway.console.calls import Calls, GatewayAway, Refused, SignedOut
 from radixway.console.preferences import Preferences
 from radixway.console.texts import Say
 from radixway.console.watching import Watch
-
-log = logging.getLogger(__name__)
 
 BASE = "/console"
 """Where the pages are, in every deployment."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from radixway.console.sign_in import sign_in_routes
 from radixway.console.signing import SignIns
 from radixway.console.watching import Watch
 from radixway.web import AppServer, bind, bind_unix
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import radixway.bundled
+from evaluation.scores import score
 from radixway.encoders import EncoderError
 from radixway.encoders.heads import Head
 from radixway.encoders.heads.domain import DomainHead
 from radixway.encoders.heads.ngrams import text_features
-from radixway.encoders.heads.scores import score
 
 FILE = Path(radixway.bundled.__file__).parent / "heads" / "domain.npz"
 QUESTIONS = [

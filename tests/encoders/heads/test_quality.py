@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from quality_fit import fit_quality, ridge, to_quality_head
 from radixway.encoders import EncoderError
-from radixway.encoders.heads.quality import PROBE, QualityHead, fit_quality, ridge, to_quality_head
+from radixway.encoders.heads.quality import PROBE, QualityHead
 
 
 @pytest.fixture

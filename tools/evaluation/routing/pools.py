@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from evaluation.routing.models import POOLS, cost_of
 from evaluation.routing.readings import Readings
 from evaluation.routing.tables import Table, near_duplicates, split
+from quality_fit import DOMAIN_SCALE, STRENGTH, ridge
 from radixway.config.semantic import Preference, Pricing
 from radixway.encoders.encoding import Floats
-from radixway.encoders.heads.quality import DOMAIN_SCALE, STRENGTH, ridge
 from radixway.semantic.selection import Candidate, choose, weigh
 
 TRAIN_SHARE = 0.7

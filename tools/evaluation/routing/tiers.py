@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from evaluation.routing.pools import SEEDS, TRAIN_SHARE, neighbours
 from evaluation.routing.readings import Readings
 from evaluation.routing.tables import Table, near_duplicates, split
+from quality_fit import STRENGTH, ridge
 from radixway.encoders.encoding import Floats
-from radixway.encoders.heads.quality import STRENGTH, ridge
 from radixway.semantic.signals.complexity import lexical_complexity
 
 POINTS = 100

@@ -21,7 +21,6 @@ from radixway.web import BadBody, read_fields
 RECENT = "recent"
 """The sample that is made of the latest requests."""
 
-_SHIPPED = [each for each in get_args(AnyPolicy) if each is not CustomPolicy]
 _POLICIES = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin"
 
 

@@ -11,7 +11,6 @@ _TOOLTIP: dict[str, Any] = {
     "textStyle": {"color": "var(--rw-ink)", "fontSize": 12},
     ":formatter": "node => node.data && node.data.told || ''",
 }
-_INK = "var(--rw-ink)"
 _ON_HEAT = "#1b2421"
 
 
