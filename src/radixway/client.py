@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
+from radixway.web.server_sent_events import iterate_data, read_events
+
 AnswerT = TypeVar("AnswerT")
 
 _LARGEST_BYTES = 64 << 20
@@ -254,9 +256,8 @@ async def _refuse(response: aiohttp.ClientResponse) -> None:
 
 
 async def _events(response: aiohttp.ClientResponse, url: str) -> AsyncIterator[_Event]:
-    async for line in response.content:
-        data = line.removeprefix(b"data:").strip()
-        if data and data != b"[DONE]" and line.startswith(b"data:"):
+    async for event in read_events(response.content.iter_any()):
+        for data in iterate_data(event):
             yield _decode(data, _Event, url)
 
 

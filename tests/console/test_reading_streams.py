@@ -4,7 +4,6 @@ import pytest
 
 from radixway.console.pages.chat.hearing import Heard
 from radixway.console.pages.playground.marking import Piece, pieces
-from radixway.console.sse import events_of
 
 
 def found(begin, end, kind="X"):
@@ -24,26 +23,6 @@ def found(begin, end, kind="X"):
 def test_a_text_is_told_whole_with_its_findings(text, entities, expected):
     assert list(pieces(text, entities)) == expected
     assert "".join(piece.text for piece in expected) == text
-
-
-class Answer:
-    """A response in pieces."""
-
-    def __init__(self, *chunks):
-        self.content = self
-        self._chunks = chunks
-
-    async def iter_any(self):
-        for chunk in self._chunks:
-            yield chunk
-
-
-async def test_events_are_read_however_they_are_cut():
-    raw = b'id: 7\r\ndata: {"a":"\xc3\xa9"}\r\n\r\n: ping\r\n\r\ndata: one\ndata: two\n\ndata: never ended'
-    expected = [("7", '{"a":"é"}'), (None, "one\ntwo")]
-    for size in range(1, len(raw)):
-        cut = [raw[at : at + size] for at in range(0, len(raw), size)]
-        assert [event async for event in events_of(Answer(*cut))] == expected
 
 
 def test_an_answer_that_begins_anew_forgets_what_was_said():

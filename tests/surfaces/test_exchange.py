@@ -170,13 +170,14 @@ async def test_a_stream_cut_by_its_worker_ends_with_one_error_event():
         assert gateway.in_flight() == 0
 
 
-async def test_events_arrive_one_by_one_and_none_is_held_back():
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+async def test_events_arrive_one_by_one_and_none_is_held_back(line_end):
     go_on = asyncio.Queue()
 
     async def slowly(exchange: Exchange) -> None:
         await exchange.begin_stream()
         for n in range(3):
-            await exchange.chunk(b'data: {"n": %d}\r\n\r\n' % n)
+            await exchange.chunk(b'data: {"n": %d}' % n + line_end * 2)
             await go_on.get()
         await exchange.chunk(DONE)
         await exchange.end_stream()

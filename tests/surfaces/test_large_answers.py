@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from radixway.transports import event_buffer, event_stream
+from radixway.web import server_sent_events
 from running_gateway import running_gateway
 from scripted_worker import Exchange, scripted_worker
 
@@ -76,8 +76,7 @@ async def test_a_head_without_end_is_a_failure_of_its_worker_and_another_is_aske
 async def test_a_first_event_without_end_is_cut_and_not_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (event_buffer, event_stream):
-        monkeypatch.setattr(module, "LARGEST_EVENT_BYTES", 100_000)
+    monkeypatch.setattr(server_sent_events, "MAX_EVENT_BYTES", 100_000)
 
     async def talk(exchange: Exchange) -> None:
         await exchange.begin_stream()

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from radixway.config import WorkerSection
 from radixway.pipeline import StreamBroken, StreamEnd
 from radixway.routing import Ledger, RoutingRequest, Worker
-from radixway.transports import event_buffer, event_stream
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost
+from radixway.web import server_sent_events
 
 
 class NoConnection:
@@ -159,8 +159,7 @@ async def test_closing_gives_the_lease_back_once():
 
 
 async def test_an_event_without_end_breaks_the_stream(monkeypatch):
-    for module in (event_buffer, event_stream):
-        monkeypatch.setattr(module, "LARGEST_EVENT_BYTES", 1000)
+    monkeypatch.setattr(server_sent_events, "MAX_EVENT_BYTES", 1000)
     answer, chunks = stream()
     sent: list[bytes] = []
 

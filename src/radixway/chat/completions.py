@@ -14,8 +14,8 @@ from radixway.chat.push import Refused
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
 from radixway.pipeline import Forbidden, GatewayError, Reply, Request
-from radixway.pipeline.events import data_of, split_events
 from radixway.telemetry import Journal
+from radixway.web.server_sent_events import iterate_data
 
 Road = Callable[[Request], Awaitable[Reply]]
 
@@ -191,13 +191,11 @@ async def whole_body(reply: Reply) -> bytes:
 
 
 def _events(chunk: bytes) -> Iterable[dict[str, Any]]:
-    for event in split_events(chunk):
-        data = data_of(event)
-        if data and data != b"[DONE]":
-            said = _decode(data)
-            if "error" in said:
-                raise Refused(_told(data), again=True)
-            yield said
+    for data in iterate_data(chunk):
+        event = _decode(data)
+        if "error" in event:
+            raise Refused(_told(data), again=True)
+        yield event
 
 
 def _ends_filtered(event: dict[str, Any]) -> bool:

@@ -15,9 +15,8 @@ from radixway.embedded.asking import Messages, chat_body, encoded, sent_headers,
 from radixway.embedded.errors import broken, refusal
 from radixway.embedded.in_process import InProcessExchange, Left
 from radixway.embedded.under_way import UnderWay
-from radixway.pipeline.events import data_of, split_events
-from radixway.transports.event_buffer import EventBuffer
 from radixway.web import App
+from radixway.web.server_sent_events import EventBuffer, iterate_data
 
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
 Task = Literal["intent", "pii", "security", "combined"]
@@ -142,6 +141,7 @@ class Stream:
         self._under_way = under_way
         self._buffer = EventBuffer()
         self._events: deque[bytes] = deque()
+        """The data of those that have come and were not asked for yet."""
         self._ended = False
 
     async def __aenter__(self) -> Self:
@@ -182,9 +182,7 @@ class Stream:
         """The next event, decoded. Who is cancelled here has missed nothing, and may ask again."""
         while True:
             while self._events:
-                said = data_of(self._events.popleft())
-                if not said or said == b"[DONE]":
-                    continue
+                said = self._events.popleft()
                 if (failure := broken(said, self.request_id)) is not None:
                     self._ended = True
                     raise failure
@@ -210,7 +208,7 @@ class Stream:
         if part is None:
             self._ended = True
         else:
-            self._events.extend(split_events(self._buffer.take(part)))
+            self._events.extend(iterate_data(self._buffer.take_events(part)))
 
 
 class Texts:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from radixway.pipeline import GatewayError, Reply, Request
+from radixway.web.server_sent_events import DONE_EVENT, write_event
 
 WORKER = "guard"
 """Who answered, in `x-radixway-worker`."""
@@ -125,7 +126,7 @@ def _completion(blocked: Blocked, stream: bool, now: int) -> bytes:
 
 def _openai(reply: dict[str, Any], stream: bool) -> bytes:
     if stream:
-        return _event(reply) + b"data: [DONE]\n\n"
+        return _event(reply) + DONE_EVENT
     return _encode(reply | {"usage": _OPENAI_USAGE})
 
 
@@ -141,7 +142,7 @@ def _generate(blocked: Blocked, stream: bool, now: int) -> bytes:
             "cached_tokens": 0,
         },
     }
-    return _event(reply) + b"data: [DONE]\n\n" if stream else _encode(reply)
+    return _event(reply) + DONE_EVENT if stream else _encode(reply)
 
 
 def _anthropic(blocked: Blocked, stream: bool, now: int) -> bytes:
@@ -223,11 +224,11 @@ _BEGINS: dict[str, Any] = {"content": [], "status": "in_progress"}
 
 
 def _event(data: Mapping[str, Any]) -> bytes:
-    return b"data: " + _encode(data) + b"\n\n"
+    return write_event(_encode(data))
 
 
 def _named(kind: str, **more: Any) -> bytes:
-    return f"event: {kind}\n".encode() + _event({"type": kind, **more})
+    return write_event(_encode({"type": kind, **more}), event_type=kind)
 
 
 _WRITERS: dict[str, Callable[[Blocked, bool, int], bytes]] = {

@@ -19,9 +19,8 @@ from typing import Any
 
 import msgspec
 
-from radixway.pipeline.events import data_of, split_events
+from radixway.web.server_sent_events import DONE_DATA, event_data, split_events
 
-_DONE = b"[DONE]"
 _LAST_CHUNKS = 16
 """Behind the last text may come usage, comments and `[DONE]`, each in a chunk of its own."""
 _MAX_ANSWERS = 4096
@@ -121,7 +120,7 @@ class StreamEnd:
         Raises IncompleteAnswerError unless the stream has shown its protocol's end.
         """
         if rest.strip():
-            is_event = _is_whole(data_of(rest))
+            is_event = _is_whole(event_data(rest))
             if is_event:
                 self.note(rest)
             elif not self._last and rest.lstrip()[:1] in (b"{", b"["):
@@ -166,8 +165,8 @@ class StreamEnd:
 
     def _marks_of(self, event: bytes) -> Marks:
         """See `Marks`; there are none in what cannot be read."""
-        data = data_of(event)
-        if data == _DONE:
+        data = event_data(event)
+        if data == DONE_DATA:
             return None
         try:
             return self._read(data) if data else ()
@@ -177,7 +176,7 @@ class StreamEnd:
 
 def _is_whole(data: bytes) -> bool:
     """Whether the data of an event that has no blank line behind it were cut."""
-    if data == _DONE:
+    if data == DONE_DATA:
         return True
     try:
         _skip(data)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from radixway.pipeline.reply import Chunks
+from radixway.web.server_sent_events import count_events, iterate_data
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ class Metered(Chunks):
         else:
             self._many += 1
         self._last.append(chunk)
-        self._events += chunk.count(b"\n\n") or 1
+        self._events += count_events(chunk)
         if self._several and b'"index"' in chunk and _NEEDLE in chunk:
             for event in _events(chunk):
                 for answer in _answers(event):
@@ -181,7 +182,7 @@ class Metered(Chunks):
         looked_at = [*self._last]
         if self._first is not None and self._many >= _LAST_CHUNKS:
             looked_at.append(self._first)
-        between = self._events - sum(chunk.count(b"\n\n") or 1 for chunk in looked_at)
+        between = self._events - sum(count_events(chunk) for chunk in looked_at)
         return Used(0, between + sum(map(count_texts, looked_at)), 0, True)
 
 
@@ -200,5 +201,4 @@ def _last_used(chunk: bytes) -> Used | None:
 
 def _events(chunk: bytes) -> list[bytes]:
     """The data of a chunk's events."""
-    lines = chunk.splitlines() if b"data:" in chunk else [b"data:" + chunk]
-    return [line[5:].strip() for line in lines if line.startswith(b"data:")]
+    return [*iterate_data(chunk)] if b"data:" in chunk else [chunk.strip()]

@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import msgspec
 
+from radixway.web.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
+
 CHAT = "openai.chat"
 _IDS = {CHAT: "chatcmpl-", "openai.completions": "cmpl-"}
 _OBJECTS = {CHAT: "chat.completion", "openai.completions": "text_completion"}
@@ -77,7 +79,7 @@ def stream(stored: bytes, surface: str, now: float, *, chunk_chars: int, include
     events = [_event(head | {"choices": [each]}) for each in choices]
     if include_usage:
         events.append(_event(head | {"choices": [], "usage": reply.get("usage")}))
-    return [*events, b"data: [DONE]\n\n"]
+    return [*events, DONE_EVENT]
 
 
 def assemble(surface: str, events: bytes) -> bytes:
@@ -89,8 +91,8 @@ def assemble(surface: str, events: bytes) -> bytes:
     head: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}
     finish, usage, done = None, None, False
-    for data in _data_of(events):
-        if data == b"[DONE]":
+    for data in filter(None, map(event_data, split_events(events))):
+        if data == DONE_DATA:
             done = True
             continue
         try:
@@ -177,10 +179,4 @@ def _pieces(text: str, chars: int) -> list[str]:
 
 
 def _event(chunk: dict[str, Any]) -> bytes:
-    return b"data: " + _encode(chunk) + b"\n\n"
-
-
-def _data_of(events: bytes) -> list[bytes]:
-    """The data of every event; events of several data lines do not occur in this protocol."""
-    lines = (line.strip() for line in events.splitlines())
-    return [line[5:].strip() for line in lines if line.startswith(b"data:")]
+    return write_event(_encode(chunk))

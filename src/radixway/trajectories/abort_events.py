@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from radixway.pipeline import Chunks, Next, Reply, Request, RunningRequest
-from radixway.pipeline.events import split_events
 from radixway.trajectories.generate_events import (
     Attempt,
     beyond,
@@ -22,11 +21,10 @@ from radixway.trajectories.generate_events import (
     read_event,
 )
 from radixway.trajectories.partial import Answer, Json, aborted
+from radixway.web.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
 
 if TYPE_CHECKING:
     from radixway.trajectories.abort import ResumeAborted
-
-_DONE = b"data: [DONE]\n\n"
 
 _encode = msgspec.json.encode
 
@@ -183,7 +181,7 @@ class ResumedEvents(Chunks):
                 yield self._event(answer)
             await self._inner.aclose()
         if going_on and answer is not None:
-            self._held = self._event(answer) + _DONE
+            self._held = self._event(answer) + DONE_EVENT
 
     async def _wholes(self) -> AsyncIterator[tuple[bytes, Json | None]]:
         """The events of a later attempt, and what it has given after each; None where that is no answer."""
@@ -192,7 +190,7 @@ class ResumedEvents(Chunks):
                 event = read_event(raw)
                 if event is not None:
                     yield raw, self._attempt.add(event)
-                elif raw.strip() != _DONE.strip():
+                elif event_data(raw) != DONE_DATA:
                     yield raw, None
 
     def _event(self, answer: Answer) -> bytes:
@@ -203,4 +201,4 @@ class ResumedEvents(Chunks):
         if self._incremental and self._passed is not None:
             reply = beyond(reply, self._passed)
         self._passed = answer.reply
-        return b"data: " + _encode(reply) + b"\n\n"
+        return write_event(_encode(reply))

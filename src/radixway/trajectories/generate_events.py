@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from radixway.pipeline.events import data_of, split_events
 from radixway.trajectories.partial import Json, aborted
+from radixway.web.server_sent_events import event_data, split_events
 
 _decode = msgspec.json.Decoder().decode
 
@@ -40,7 +40,7 @@ class Attempt:
 
 def read_event(raw: bytes) -> Json | None:
     """The answer in a server-sent event; None for one that has none: `[DONE]`, or an error."""
-    data = data_of(raw)
+    data = event_data(raw)
     if not data.startswith(b"{"):
         return None
     try:

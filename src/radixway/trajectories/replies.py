@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from base64 import b64decode
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isinf, nan
 from typing import Any
@@ -12,9 +11,7 @@ from typing import Any
 import msgspec
 
 from radixway.trajectories.records import Spans, Version, sampled
-
-_EVENT = b"data:"
-_END = b"[DONE]"
+from radixway.web.server_sent_events import iterate_data
 
 
 class Unusable(ValueError):
@@ -93,7 +90,7 @@ class LastWords:
 
     def hear(self, chunk: bytes) -> None:
         """Whole events. Raises Unusable for events of another protocol."""
-        for event in _events(chunk):
+        for event in iterate_data(chunk):
             self.hear_event(event)
 
     def hear_event(self, event: bytes) -> None:
@@ -138,7 +135,7 @@ class SeveralLastWords:
 
     def hear(self, chunk: bytes) -> None:
         """Whole events. Raises Unusable for events of another protocol, or without an index."""
-        for event in _events(chunk):
+        for event in iterate_data(chunk):
             try:
                 index = _numbered.decode(event).index
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -148,12 +145,6 @@ class SeveralLastWords:
     def answers(self) -> list[Sampled]:
         """What was sampled up to now. Raises Unusable."""
         return [words.answer() for words in self._words.values()]
-
-
-def _events(chunk: bytes) -> Iterator[bytes]:
-    for line in chunk.split(b"\n"):
-        if line.startswith(_EVENT) and not (event := line[len(_EVENT) :].strip()).startswith(_END):
-            yield event
 
 
 def _read(raw: bytes) -> _Body:

@@ -3,7 +3,6 @@
 from radixway.transports.carrier import Carrier
 from radixway.transports.dispatch import Dispatch
 from radixway.transports.erasing import ErasableWorkers
-from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
 from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
 from radixway.transports.http import HttpTransport
@@ -16,12 +15,10 @@ from radixway.transports.worker_calls import WorkerCalls
 
 __all__ = [
     "CHUNKS_PER_BLOCK",
-    "LARGEST_EVENT_BYTES",
     "Call",
     "Carrier",
     "Dispatch",
     "ErasableWorkers",
-    "EventBuffer",
     "FanOut",
     "Follower",
     "HttpProbe",

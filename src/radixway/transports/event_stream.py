@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from radixway.pipeline import Chunks, IncompleteAnswerError, StreamBroken, StreamEnd
 from radixway.routing import Lease
-from radixway.transports.event_buffer import LARGEST_EVENT_BYTES, EventBuffer
 from radixway.transports.upstream import Answer, AnswerTooLarge, Lost, Truncated
+from radixway.web.server_sent_events import EventBuffer
 
 SendChunk = Callable[[bytes], Coroutine[Any, Any, None]]
 
@@ -111,11 +111,11 @@ class EventStream(Chunks):
         self._chunks += 1
         if not self._chunks % CHUNKS_PER_BLOCK:
             self._lease.output_block()
-        taken = self._buffer.take(chunk)
+        taken = self._buffer.take_events(chunk)
         if taken:
             self._end.note(taken)
         if self._buffer.too_large:
-            answer.break_off(AnswerTooLarge(LARGEST_EVENT_BYTES, "an event of its answer"))
+            answer.break_off(AnswerTooLarge(self._buffer.max_event_bytes, "an event of its answer"))
         if answer.complete and not self._checked:
             taken += self._check()
         if self._first:

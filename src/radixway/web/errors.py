@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from radixway.web.asgi import Scope, Send, request_id_of
+from radixway.web.server_sent_events import write_event
 
 _LONGEST_MESSAGE = 1000
 """Characters. A message may quote what the client sent; it does not send all of it back."""
@@ -56,7 +57,7 @@ class HttpError(Exception):
 
     def event(self) -> bytes:
         """The same as the last server-sent event of a stream."""
-        return b"data: " + self.body() + b"\n\n"
+        return write_event(self.body())
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers of an error reply."""

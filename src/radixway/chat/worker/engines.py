@@ -11,6 +11,7 @@ import msgspec
 
 from radixway.chat.worker.prompts import PromptFormat, Turn, render
 from radixway.pipeline import IncompleteAnswerError, StreamEnd
+from radixway.web.server_sent_events import iterate_data, read_events
 
 _decode = msgspec.json.Decoder().decode
 _SAMPLING = ("top_k", "top_p", "typical_p", "temperature", "repetition_penalty")
@@ -221,7 +222,7 @@ async def _answer(session: aiohttp.ClientSession, url: str, body: dict[str, Any]
 async def _events(
     session: aiohttp.ClientSession, url: str, body: dict[str, Any], end: StreamEnd
 ) -> AsyncIterator[dict[str, Any]]:
-    """Server-sent events, whole lines only: no character is ever cut.
+    """What each server-sent event says, decoded.
 
     Raises EngineError, also for a stream that does not come to its `end`.
     """
@@ -230,17 +231,13 @@ async def _events(
         async with session.post(url, data=msgspec.json.encode(body), headers=headers) as reply:
             if reply.status != 200:
                 raise EngineError(f"the engine answered {reply.status}: {(await reply.text())[:500]}")
-            async for line in reply.content:
-                data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-                if not data:
-                    continue
-                end.note(line)
-                if data == b"[DONE]":
-                    continue
-                event = _decode(data)
-                if "error" in event:
-                    raise EngineError(f"the engine says: {str(event['error'])[:500]}")
-                yield event
+            async for event in read_events(reply.content.iter_any()):
+                end.note(event)
+                for data in iterate_data(event):
+                    said = _decode(data)
+                    if "error" in said:
+                        raise EngineError(f"the engine says: {str(said['error'])[:500]}")
+                    yield said
             end.check()
     except IncompleteAnswerError as error:
         raise EngineError(f"the engine did not finish its answer: {error}") from None

@@ -16,6 +16,7 @@ from radixway.engine.server.prompts import prompt_ids
 from radixway.engine.server.sampling import wire_names
 from radixway.engine.server.service import Job, Service, namespace_of
 from radixway.web import read_json
+from radixway.web.server_sent_events import DONE_EVENT, write_event
 
 _DEFAULT_MAX_NEW_TOKENS = 128  # SGLang's
 
@@ -69,9 +70,9 @@ async def _stream(
         reply = replies.reply(index, so_far[index], output)
         if with_index:
             reply["index"] = index
-        event = b"data: " + _encode(reply) + b"\n\n"
+        event = write_event(_encode(reply))
         if not unfinished:
-            await exchange.end_events(event + b"data: [DONE]\n\n")
+            await exchange.end_events(event + DONE_EVENT)
             return
         await exchange.send_events(event)
 

@@ -10,8 +10,8 @@ from radixway.engine.request import Output
 from radixway.engine.server.answers import Answers
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.openai_replies import ChatChoice, Completion, TextChoice, usage
+from radixway.web.server_sent_events import DONE_EVENT, write_event
 
-DONE = b"data: [DONE]\n\n"
 encode = msgspec.json.Encoder().encode
 
 Choices = Sequence[ChatChoice | TextChoice]
@@ -50,15 +50,15 @@ async def stream_choices(
         events = b""
         for chunk in chunks_of(index, output):
             chunk.usage = None if include_usage else UNSET
-            events += b"data: " + encode(chunk) + b"\n\n"
+            events += write_event(encode(chunk))
         if output.finish is not None:
             unfinished -= 1
             if not unfinished:
                 if include_usage:
                     chunk = head.reply([])
                     chunk.usage = usage([last[index] for index in sorted(last)], per_prompt)
-                    events += b"data: " + encode(chunk) + b"\n\n"
-                await exchange.end_events(events + DONE)
+                    events += write_event(encode(chunk))
+                await exchange.end_events(events + DONE_EVENT)
                 return
         if events:
             await exchange.send_events(events)

@@ -6,6 +6,7 @@ events   [role][ "write" ][ " to anna@" ][ "example.org" ][ " today." ][ finish 
 
 from __future__ import annotations
 
+import json
 import re
 from codecs import BOM_UTF8
 from collections import deque
@@ -18,12 +19,13 @@ from radixway.guard.answers.pieces import Piece
 from radixway.guard.answers.report import Report
 from radixway.guard.answers.text import WatchedText
 from radixway.guard.answers.whole import Watch
-from radixway.pipeline.events import data_of, take_apart
+from radixway.web.server_sent_events import DONE_DATA, DONE_EVENT, event_data, replace_data, write_event
 
-DONE = b"data: [DONE]\n\n"
 _LIKE_JSON = re.compile(rb"\{|\[\s*\{")
 _LONG = 32
 """Characters of an event that is divided where only a part of it is decided."""
+_SPACE = re.compile(r"\s*")
+_decoder = json.JSONDecoder()
 _HALF = "\ufffd"
 """What stands for a character that has not come whole."""
 
@@ -78,8 +80,7 @@ class Waiting:
 
     def rewritten(self) -> bytes:
         """Its bytes with what `data` says now."""
-        kept = [line for line in self.raw.splitlines() if line and not line.startswith(b"data:")]
-        return b"\n".join([*kept, b"data: " + encode(self.data)]) + b"\n\n"
+        return replace_data(self.raw, encode(self.data))
 
 
 class Unreadable(Exception):
@@ -118,7 +119,7 @@ class EventQueue:
         try:
             return await self._take(raw)
         except Unreadable as unreadable:
-            parts = take_apart(raw)
+            parts = _take_apart(raw)
             if not parts:
                 return self._pass(raw, unreadable)
         return b"".join([await self._take_part(part) for part in parts])
@@ -138,9 +139,9 @@ class EventQueue:
         """Raises Unreadable."""
         if self.ended:
             return b""
-        said = data_of(raw)
+        said = event_data(raw)
         event = Waiting(raw)
-        if said.startswith(b"[DONE]"):
+        if said.startswith(DONE_DATA):
             await self.end()
         elif _LIKE_JSON.match(said):
             try:
@@ -243,7 +244,7 @@ class EventQueue:
         until = spot.told.text.known
         if spot.end - spot.begin < least or until <= spot.begin:
             return b""
-        part = Waiting(event.raw, decode(data_of(event.raw)))
+        part = Waiting(event.raw, decode(event_data(event.raw)))
         answer = self._form.answers(part.data)[spot.at][1]
         field = self._form.fields(answer)[spot.nth]
         self._tell(replace(spot, field=field), answer, spot.told.take(until))
@@ -264,8 +265,8 @@ class EventQueue:
         for index in sorted({stopped.index, *self._now} - (self._finished - {stopped.index})):
             told = stopped if index == stopped.index else self._now[index]
             said = "".join(told.said) if self._wholes.are else ""
-            events.append(b"data: " + encode(self._form.closing(self._head, index, said)) + b"\n\n")
-        return b"".join(events) + DONE
+            events.append(write_event(encode(self._form.closing(self._head, index, said))))
+        return b"".join(events) + DONE_EVENT
 
 
 class Wholes:
@@ -296,3 +297,23 @@ def _repeats(before: str, text: str, answer: Json, meta: Json) -> bool:
     if isinstance(ids, list) and ids and type(count) is int:
         return len(ids) >= count
     return text.startswith(before.rstrip(_HALF))
+
+
+def _take_apart(event: bytes) -> list[bytes]:
+    """Divide an event that says several JSON texts, as readers of lines understand it, into one each.
+
+    Bytes that are no UTF-8 become U+FFFD. Empty where there is anything else in it.
+    """
+    said = event_data(event).decode("utf-8", "replace")
+    done = DONE_DATA.decode()
+    parts: list[bytes] = []
+    at = 0
+    while at < len(said):
+        try:
+            end = at + len(done) if said.startswith(done, at) else _decoder.raw_decode(said, at)[1]
+        except (ValueError, RecursionError):
+            return []
+        parts.append(replace_data(event, said[at:end].encode("utf-8", "replace")))
+        space = _SPACE.match(said, end)
+        at = end if space is None else space.end()
+    return parts

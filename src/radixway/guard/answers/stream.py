@@ -9,7 +9,7 @@ from radixway.guard.answers.patience import Patient
 from radixway.guard.answers.queue import EventQueue
 from radixway.guard.answers.report import Report
 from radixway.pipeline import Chunks, StreamBroken
-from radixway.pipeline.events import split_events
+from radixway.web.server_sent_events import split_events
 
 
 class GuardedEvents(Chunks):

@@ -14,6 +14,7 @@ from time import perf_counter
 import aiohttp
 
 from radixway.config import ProfileSection
+from radixway.web.server_sent_events import iterate_data, read_events
 
 _WORDS = ("time", "year", "people", "way", "day", "man", "thing", "life", "child", "world", "school")
 _DECODED = 24
@@ -120,14 +121,13 @@ class _Asking:
         async with self._session.post("/v1/completions", json=body) as response:
             if response.status != 200:
                 raise ProfilingFailed(f"{response.url} answered {response.status}: {await response.text()}")
-            async for line in response.content:
-                if not line.startswith(b"data: {"):
-                    continue
-                event = json.loads(line.removeprefix(b"data: "))
-                if event.get("choices"):
-                    came.append(perf_counter())
-                if event.get("usage"):
-                    prompt_tokens = event["usage"]["prompt_tokens"]
+            async for raw in read_events(response.content.iter_any()):
+                for data in iterate_data(raw):
+                    event = json.loads(data)
+                    if event.get("choices"):
+                        came.append(perf_counter())
+                    if event.get("usage"):
+                        prompt_tokens = event["usage"]["prompt_tokens"]
         if not came or not prompt_tokens:
             raise ProfilingFailed(f"{response.url} streamed no tokens, or no usage")
         return _Answer(prompt_tokens, sent, came)

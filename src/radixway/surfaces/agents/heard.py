@@ -13,9 +13,8 @@ from radixway.surfaces.agents.speaking import Speaking
 from radixway.surfaces.wires import Answer, Ask, Ending, Growth, TokenScore
 from radixway.trajectories.replies import LastWords, Sampled, Unusable, read_answers
 from radixway.trajectories.sessions import Finish
+from radixway.web.server_sent_events import iterate_data
 
-_DATA = b"data:"
-_DONE = b"[DONE]"
 _BROKEN = "\ufffd"
 
 
@@ -75,10 +74,10 @@ class Heard:
         parts: list[ReadPart] = []
         ids: list[int] = []
         scores: list[TokenScore] = []
-        for data in _events(chunk):
+        for data in iterate_data(chunk):
             event = _read(data)
             try:
-                self._words.hear(b"data: " + data)
+                self._words.hear_event(data)
             except Unusable as error:
                 raise _garbage(error) from None
             growth = self._grow(data, event, new_only=self._words.brings_new_only)
@@ -181,14 +180,6 @@ def _token(value: Any) -> int:
     if not isinstance(value, int):
         raise ValueError(f"{value!r} is no token id")
     return value
-
-
-def _events(chunk: bytes) -> Iterator[bytes]:
-    for line in chunk.splitlines():
-        if line.startswith(_DATA):
-            data = line[len(_DATA) :].strip()
-            if data and data != _DONE:
-                yield data
 
 
 def _read(data: bytes) -> _Event:

@@ -15,8 +15,10 @@ from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import Entry, without_restarts
 from radixway.web import Receive, Scope, Send, is_ending
+from radixway.web.server_sent_events import write_comment, write_event
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+_LINE_END = b"\r\n"
 _PENDING_S = 1.0
 """Between two words on where it stands in its queue."""
 _MOST = 4096
@@ -72,7 +74,7 @@ class EventStream(Response):
 
     async def _hear(self) -> None:
         async for entry in self._entries:
-            self._heard.append(b"id: %d\r\ndata: %b\r\n\r\n" % (entry.position, entry.event))
+            self._heard.append(write_event(entry.event, event_id=entry.position, line_end=_LINE_END))
             self._news.set()
             if len(self._heard) >= _MOST:
                 self._taken.clear()
@@ -137,11 +139,11 @@ class _Signs:
         stands = None if self._begun else await self._find_place()
         if stands is not None:
             self._silent_since = now
-            return b"data: %b\r\n\r\n" % events.pending(stands.position, stands.size)
+            return write_event(events.pending(stands.position, stands.size), line_end=_LINE_END)
         if now - self._silent_since < self._room.config.ping_s:
             return b""
         self._silent_since = now
-        return b": ping\r\n\r\n"
+        return write_comment(b"ping", line_end=_LINE_END)
 
     async def _find_place(self) -> Waiting | None:
         """None: it stands nowhere, or the database does not say so in time. The answer comes when it is back,

@@ -18,7 +18,8 @@ from radixway.routing import Lease, Worker
 from radixway.surfaces.extproc.answer import Answer
 from radixway.surfaces.extproc.destinations import Destinations
 from radixway.surfaces.extproc.heads import Head, for_worker
-from radixway.transports import CHUNKS_PER_BLOCK, LARGEST_EVENT_BYTES, Carrier, EventBuffer
+from radixway.transports import CHUNKS_PER_BLOCK, Carrier
+from radixway.web.server_sent_events import EventBuffer
 
 
 class EnvoyCarrier(Carrier):
@@ -86,11 +87,13 @@ class EnvoyChunks(Chunks):
         while not self._ended:
             frame = await self._answer.frame()
             self._ended = frame.ends
-            chunk = self._buffer.take(frame.body)
+            chunk = self._buffer.take_events(frame.body)
             if chunk:
                 self._end.note(chunk)
             if self._buffer.too_large:
-                raise StreamBroken(self._worker, f"an event of more than {LARGEST_EVENT_BYTES} bytes")
+                raise StreamBroken(
+                    self._worker, f"an event of more than {self._buffer.max_event_bytes} bytes"
+                )
             if self._ended:
                 chunk += self._check()
             if chunk:

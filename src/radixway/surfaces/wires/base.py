@@ -13,14 +13,14 @@ import msgspec
 from radixway.surfaces.wires.answer import Answer, Ending, Growth, Head
 from radixway.surfaces.wires.ask import Ask
 from radixway.web import HttpError
+from radixway.web.server_sent_events import write_event
 
 encode = msgspec.json.Encoder().encode
 
 
 def event(data: dict[str, Any], *, named: bool = False) -> bytes:
     """One server-sent event; a `named` one has its `type` as its name."""
-    name = f"event: {data['type']}\n".encode() if named else b""
-    return name + b"data: " + encode(data) + b"\n\n"
+    return write_event(encode(data), event_type=data["type"] if named else "")
 
 
 class EventWriter(Protocol):

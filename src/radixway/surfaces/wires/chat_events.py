@@ -10,8 +10,8 @@ from radixway.surfaces.wires.answer import Answer, Ending, Growth, Head, TokenSc
 from radixway.surfaces.wires.ask import Ask
 from radixway.surfaces.wires.base import event
 from radixway.web import HttpError
+from radixway.web.server_sent_events import DONE_EVENT
 
-DONE = b"data: [DONE]\n\n"
 _LEAST_LOGPROB = -9999.0  # JSON has no -inf; OpenAI writes this
 
 
@@ -45,7 +45,7 @@ class ChatEvents:
         events = self._chunk({}, finish=self._answer.finish(ending.reason), stop=ending.stop)
         if self._ask.include_usage:
             events += event({**self._base(), "choices": [], "usage": chat_usage(ending)})
-        return events + DONE
+        return events + DONE_EVENT
 
     def fail(self, error: HttpError) -> bytes:
         """An error event, which OpenAI's SDK raises."""

@@ -11,9 +11,10 @@ from radixway.surfaces.wires.answer import Answer, Ending, Growth, Head, TokenSc
 from radixway.surfaces.wires.ask import Ask
 from radixway.surfaces.wires.base import EventWriter, encode, event
 from radixway.surfaces.wires.chat import OpenAIFields
-from radixway.surfaces.wires.chat_events import DONE, chat_usage, least
+from radixway.surfaces.wires.chat_events import chat_usage, least
 from radixway.surfaces.wires.sampling import only_one, wrong
 from radixway.web import HttpError, read_open
+from radixway.web.server_sent_events import DONE_EVENT
 
 _DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -103,7 +104,7 @@ class _Completion:
         events = self._event(self.chunk("", Growth(), finish=ending.reason, stop=ending.stop))
         if self._ask.include_usage:
             events += event({**self._base(), "choices": [], "usage": chat_usage(ending)})
-        return events + DONE
+        return events + DONE_EVENT
 
     def fail(self, error: HttpError) -> bytes:
         """An error event, which OpenAI's SDK raises."""

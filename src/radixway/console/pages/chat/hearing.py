@@ -11,7 +11,7 @@ import msgspec
 
 from radixway.console.calls import GatewayAway
 from radixway.console.pages.chat.account import Account
-from radixway.console.sse import events_of
+from radixway.web.server_sent_events import event_data, event_id, read_events
 
 _AGAIN_S = 1.0
 """After how long a gateway that is away is asked again."""
@@ -56,10 +56,11 @@ async def hearing(account: Account, chat: str, message: str) -> AsyncIterator[He
             async with account.events(path, after) as answer:
                 if answer.status == 204:  # it ended long ago: the message has it all
                     return
-                async for id_, data in events_of(answer):
-                    heard.hear(msgspec.json.decode(data))
-                    after = id_ or after
-                    yield heard
+                async for event in read_events(answer.content.iter_any()):
+                    if data := event_data(event):
+                        heard.hear(msgspec.json.decode(data))
+                        after = event_id(event) or after
+                        yield heard
                 return
         except GatewayAway:
             await asyncio.sleep(_AGAIN_S)

@@ -13,7 +13,7 @@ from nicegui import ui
 from radixway.console.calls import Calls, Refused
 from radixway.console.page import Visit
 from radixway.console.parts import facts
-from radixway.console.sse import events_of
+from radixway.web.server_sent_events import iterate_data, read_events
 
 _REDRAW_S = 0.05
 """What comes within it is drawn at once: every token would be a message to the browser otherwise."""
@@ -43,8 +43,8 @@ class Answer:
         headers = {"x-request-id": self.request_id}
         try:
             async with gateway.stream("POST", "/v1/chat/completions", body=asked, headers=headers) as answer:
-                async for _, data in events_of(answer):
-                    if data != "[DONE]":
+                async for event in read_events(answer.content.iter_any()):
+                    for data in iterate_data(event):
                         self._hear(msgspec.json.decode(data))
         finally:
             self._draw()

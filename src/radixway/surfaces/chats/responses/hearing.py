@@ -8,8 +8,8 @@ import msgspec
 
 from radixway.parsers import CallDelta, ReadPart, Text, Thought
 from radixway.pipeline import GatewayError
-from radixway.pipeline.events import data_of, split_events
 from radixway.surfaces.wires.answer import Reason
+from radixway.web.server_sent_events import iterate_data
 
 _decode = msgspec.json.Decoder().decode
 _REASONS: dict[str, Reason] = {"length": "length", "content_filter": "content_filter", "abort": "abort"}
@@ -35,10 +35,8 @@ class Hearing:
         """Whole server-sent events. Raises GatewayError: they cannot be read, or tell of an error."""
         parts: list[ReadPart] = []
         try:
-            for event in split_events(chunk):
-                data = data_of(event)
-                if data and data != b"[DONE]":
-                    parts += self._read(_decode(data), "delta")
+            for data in iterate_data(chunk):
+                parts += self._read(_decode(data), "delta")
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError):
             raise unreadable() from None
         return parts

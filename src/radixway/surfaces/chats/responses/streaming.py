@@ -24,8 +24,9 @@ from radixway.surfaces.chats.responses.shapes import (
 from radixway.surfaces.wires.answer import Answer, Growth
 from radixway.surfaces.wires.responses_events import ResponsesEvents
 from radixway.web import ServerStopping
+from radixway.web.server_sent_events import write_comment
 
-PING = b": ping\n\n"
+PING = write_comment(b"ping")
 _ENDS = frozenset({"message", "error"})
 _decode = msgspec.json.Decoder().decode
 
