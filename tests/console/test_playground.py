@@ -98,5 +98,5 @@ async def test_what_is_typed_while_an_answer_comes_is_kept(open_page):
     more = " ".join(f"word{number}" for number in range(60))
     await page.keyboard.type(more)
     socket.release()
-    await expect(page.get_by_role("link", name="request")).to_be_visible()
+    await expect(page.get_by_role("link", name="This request")).to_be_visible()
     await expect(prompt).to_have_value(f"What is a radix tree?{more}")
