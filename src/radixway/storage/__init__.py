@@ -1,5 +1,5 @@
 """Files of ours that several processes may open at the same moment."""
 
-from radixway.storage.sqlite_log import write_ahead
+from radixway.storage.sqlite_files import Migration, open_sqlite, write_ahead
 
-__all__ = ["write_ahead"]
+__all__ = ["Migration", "open_sqlite", "write_ahead"]

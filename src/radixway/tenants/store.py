@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from radixway.storage import write_ahead
+from radixway.storage import open_sqlite
 from radixway.tenants.book import Figures, UsageKey
 
-_VERSION = 1
-_BUSY_S = 30.0
-"""How long another process that writes is waited for."""
 _KEY = ", ".join(UsageKey._fields)
 _FIGURES = [each.name for each in fields(Figures)]
-_SCHEMA = f"""
+_CREATE_USAGE = f"""
 CREATE TABLE IF NOT EXISTS usage (
     {", ".join(f"{name} TEXT NOT NULL" for name in UsageKey._fields)},
     {", ".join(f"{name} {'REAL' if name == 'cost' else 'INTEGER'} NOT NULL" for name in _FIGURES)},
     PRIMARY KEY ({_KEY})
-) WITHOUT ROWID;
+) WITHOUT ROWID
 """
+_MIGRATIONS = ((_CREATE_USAGE,),)
 _ADD = f"""
 INSERT INTO usage ({_KEY}, {", ".join(_FIGURES)})
 VALUES ({", ".join("?" * (len(UsageKey._fields) + len(_FIGURES)))})
@@ -34,16 +31,7 @@ class UsageFile:
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises OSError, sqlite3.Error, ValueError for another version's."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _VERSION):
-            self._db.close()
-            raise ValueError(f"{path} was written by another version of Radixway (format {version})")
-        write_ahead(self._db, _BUSY_S)
-        self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last seconds
-        self._db.executescript(_SCHEMA)
-        self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        self._db = open_sqlite(path, _MIGRATIONS)
 
     def rows(self, since: str) -> Iterator[tuple[UsageKey, Figures]]:
         """The rows of the days from `since` on, the oldest first."""

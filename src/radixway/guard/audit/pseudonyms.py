@@ -10,27 +10,27 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from radixway.storage import open_sqlite
+
 FILE = "pseudonyms.sqlite"
 
-_SCHEMA = """
+_CREATE_USERS = """
 CREATE TABLE IF NOT EXISTS users (
     tenant TEXT NOT NULL, user TEXT NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tenant, user)
 ) WITHOUT ROWID
 """
+_MIGRATIONS = ((_CREATE_USERS,),)
 
 
 class Pseudonyms:
     """One file, which several processes may have open. Every method may raise sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = open_sqlite(path, _MIGRATIONS, overwrites_deleted=True, has_write_ahead_log=False)
         path.chmod(0o600)
-        self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
-        self._db.execute(_SCHEMA)
 
     def of(self, tenant: str, user: str) -> str:
         """The pseudonym of a user, who is given a key if there is none."""

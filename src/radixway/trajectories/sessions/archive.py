@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from radixway.storage import write_ahead
+from radixway.storage import open_sqlite
 from radixway.trajectories.records import Label
 from radixway.trajectories.sessions.call import Call, Stretch
 from radixway.trajectories.sessions.session import Session
 from radixway.trajectories.store import TrajectoryStore
 
-_VERSION = 1
-_BUSY_S = 30.0
-"""How long another process that writes is waited for."""
-_SCHEMA = """
+_CREATE_SESSIONS = """
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, model TEXT, metadata TEXT NOT NULL, created REAL NOT NULL, used REAL NOT NULL,
     state TEXT NOT NULL, reward REAL
-) WITHOUT ROWID;
+) WITHOUT ROWID
+"""
+_CREATE_CALLS = """
 CREATE TABLE IF NOT EXISTS calls (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session TEXT NOT NULL, parent TEXT,
     told TEXT NOT NULL, reward REAL, frame BLOB NOT NULL, spans TEXT NOT NULL,
     ids BLOB NOT NULL, logprobs BLOB NOT NULL, text BLOB NOT NULL, ends BLOB NOT NULL, experts BLOB
-);
-CREATE INDEX IF NOT EXISTS calls_of_session ON calls (session, number);
+)
 """
+_CREATE_INDEX = "CREATE INDEX IF NOT EXISTS calls_of_session ON calls (session, number)"
+_MIGRATIONS = ((_CREATE_SESSIONS, _CREATE_CALLS, _CREATE_INDEX),)
 _TOLD = (
     *("model", "answer", "begin", "sampled_at", "end", "finish", "stop", "experts_start"),
     *("resumes", "instructed", "exact", "created", "wire"),
@@ -42,17 +41,7 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it. Raises sqlite3.Error, ValueError for a file of another version."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _VERSION):
-            self._db.close()
-            raise ValueError(f"{path} was written by another version of Radixway (format {version})")
-        write_ahead(self._db, _BUSY_S)
-        self._db.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last calls
-        self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
-        self._db.executescript(_SCHEMA)
-        self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        self._db = open_sqlite(path, _MIGRATIONS, overwrites_deleted=True)
 
     def close(self) -> None:
         """Close the file."""
