@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import Counter, Histogram
-
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:  # neither SQLAlchemy nor what needs it is there where chats are not installed
@@ -32,29 +30,24 @@ class AnswerMetrics:
 
     def __init__(self, metrics: Metrics, *, most_models: int = 100) -> None:
         """`most_models`: names that are told apart."""
-        registry = metrics.registry
         self._most_models = most_models
         self._models: set[str] = set()
-        self._requests = Counter(
-            "inference_requests", "Answers that ended, by how", ["model", "status"], registry=registry
+        self._requests = metrics.counter(
+            "inference_requests", "Answers that ended, by how", "model", "status"
         )
-        self._latency = Histogram(
+        self._latency = metrics.histogram(
             "inference_latency_seconds",
             "Seconds from asking for an answer to its end, of those that are whole",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            "model",
         )
-        self._first_token = Histogram(
+        self._first_token = metrics.histogram(
             "inference_time_to_first_token_seconds",
             "Seconds from asking for an answer to its first words",
-            ["model"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            "model",
         )
-        self._tokens = Counter(
-            "inference_tokens", "Tokens, as workers counted them", ["model", "kind"], registry=registry
-        )
+        self._tokens = metrics.counter("inference_tokens", "Tokens, as workers counted them", "model", "kind")
         self.active_workers: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Workers that are connected to fetch jobs, by model."""
         self.sharing: Callable[[], Iterable[tuple[str, float]]] = tuple
@@ -122,15 +115,15 @@ class AnswerMetrics:
     def ended(self, answer: EndedAnswer) -> None:
         """It has, and that is written."""
         model = self._label(answer.model or OTHER)
-        self._requests.labels(model, answer.state.value).inc()
+        self._requests(model, answer.state.value).inc()
         took_s = max(answer.work_end_at - answer.created_at, 0.0)
         if answer.state == "complete":
-            self._latency.labels(model).observe(took_s)
+            self._latency(model).observe(took_s)
         if answer.first_token_at is not None:
-            self._first_token.labels(model).observe(max(answer.first_token_at - answer.created_at, 0.0))
+            self._first_token(model).observe(max(answer.first_token_at - answer.created_at, 0.0))
         counted = {kind: _count(answer.usage, name) for kind, name in _KINDS.items()}
         for kind, tokens in counted.items():
-            self._tokens.labels(model, kind).inc(tokens)
+            self._tokens(model, kind).inc(tokens)
         log.log(
             _LEVELS.get(answer.state.value, logging.ERROR),
             "answer %s: %s after %.1f s, %d tokens, %s",

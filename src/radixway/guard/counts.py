@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from prometheus_client import Counter, Histogram
-
 from radixway.telemetry import Metrics
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
@@ -16,9 +14,7 @@ class Counts:
     """Counted once per request and rule; also what `/health` says of the guards."""
 
     def __init__(self, metrics: Metrics) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=metrics.registry)
-
+        counter = metrics.counter
         self._violations = counter(
             "llm_pii_violations", "Personal data that a model may not be shown", "model", "pii_type"
         )
@@ -29,39 +25,38 @@ class Counts:
             "radixway_guard_actions", "What the guard did about what it found", "guard", "action"
         )
         self._errors = counter("radixway_guard_errors", "Requests that a guard could not read", "guard")
-        self._seconds = Histogram(
+        self._seconds = metrics.histogram(
             "radixway_guard_seconds",
             "Seconds that reading a request's texts took, the encoder's waiting included",
-            ["guard"],
-            buckets=_SECONDS,
-            registry=metrics.registry,
+            _SECONDS,
+            "guard",
         )
         self._failures: dict[str, int] = {}
         self._last: dict[str, str | None] = {"pii": None, "jailbreak": None}
 
     def took(self, guard: str, seconds: float) -> None:
         """A guard has read a request."""
-        self._seconds.labels(guard).observe(seconds)
+        self._seconds(guard).observe(seconds)
         self._last[guard] = None
 
     def failed(self, guard: str, why: str) -> None:
         """A guard could not; `why` names the error, without its text."""
-        self._errors.labels(guard).inc()
+        self._errors(guard).inc()
         self._failures[guard] = self._failures.get(guard, 0) + 1
         self._last[guard] = why
 
     def acted(self, guard: str, action: str) -> None:
         """Something was found, and this was done."""
-        self._actions.labels(guard, action).inc()
+        self._actions(guard, action).inc()
 
     def violated(self, model: str, types: Iterable[str]) -> None:
         """A request has types that the model may not be shown."""
         for each in types:
-            self._violations.labels(model, each).inc()
+            self._violations(model, each).inc()
 
     def refused(self, model: str, reason: str) -> None:
         """A request was blocked."""
-        self._refused.labels(model, reason).inc()
+        self._refused(model, reason).inc()
 
     def describe(self) -> dict[str, Any]:
         """For `/health`: by guard, whether it read the latest request, and how many it could not."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from math import log2
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Gauge
 
 from radixway.semantic.reasoning import BY_RULE, WITHOUT_DISTRIBUTION, Reasoning, uncertainty
 from radixway.semantic.signals.domain import normalised_entropy
@@ -27,76 +26,58 @@ class Counts:
     """Counted once per request whose model is left to the gateway."""
 
     def __init__(self, metrics: Metrics) -> None:
-        registry = metrics.registry
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(name, text, labels, buckets=buckets, registry=registry)
-
-        categories = Gauge(  # a counter's name would end in _total
+        counter, histogram = metrics.counter, metrics.histogram
+        self._categories = Gauge(  # a counter's name would end in _total
             "llm_category_classifications_count",
             "Requests by the category that they were found to be of",
             ["category"],
-            registry=registry,
+            registry=metrics.registry,
             multiprocess_mode="sum",
         )
-        modifications = counter(
+        self._modifications = counter(
             "llm_model_routing_modifications",
             "Requests sent to another model than they named",
-            "source_model",
-            "target_model",
+            *("source_model", "target_model"),
         )
-        reasons = counter(
+        self._reasons = counter(
             "llm_routing_reason_codes", "Decisions by why they were made", "reason_code", "model"
         )
-        thinking = counter(
+        self._thinking = counter(
             "llm_reasoning_decisions",
             "Decisions on whether a model is to think",
-            "category",
-            "model",
-            "enabled",
-            "effort",
+            *("category", "model", "enabled", "effort"),
         )
-        templates = counter(
+        self._templates = counter(
             "llm_reasoning_template_usage",
             "Requests in which a family's parameter for thinking was set, on or off",
-            "family",
-            "param",
+            *("family", "param"),
         )
-        efforts = counter(
+        self._efforts = counter(
             "llm_reasoning_effort_usage", "Requests given an effort, by family", "family", "effort"
         )
-        by_entropy = counter(
+        self._by_entropy = counter(
             "llm_entropy_classification_decisions",
             "Decisions on thinking by how unsure the domain was",
-            "uncertainty_level",
-            "reasoning_enabled",
-            "decision_reason",
-            "top_category",
+            *("uncertainty_level", "reasoning_enabled", "decision_reason", "top_category"),
         )
-        without = counter(
+        self._without = counter(
             "llm_entropy_fallback_usage",
             "Decisions on thinking made without a domain's distribution",
-            "fallback_reason",
-            "fallback_strategy",
+            *("fallback_reason", "fallback_strategy"),
         )
-        entropies = histogram(
+        self._entropies = histogram(
             "llm_entropy_values",
             "Shannon entropy of domains' distributions, in bits",
             _BITS,
-            "category",
-            "classification_type",
+            *("category", "classification_type"),
         )
-        confidences = histogram(
+        self._confidences = histogram(
             "llm_classification_confidence",
             "How sure a request's category was",
             _SHARES,
-            "category",
-            "classification_method",
+            *("category", "classification_method"),
         )
-        classifiers = histogram(
+        self._classifiers = histogram(
             "llm_classifier_latency_seconds",
             "Seconds that reading signals of a kind took, the encoder's waiting included",
             _SECONDS,
@@ -105,23 +86,15 @@ class Counts:
         self._routing = histogram(
             "llm_model_routing_latency_seconds", "Seconds from a question to the decision on it", _SECONDS
         )
-        # A child costs a tuple, a lock and two lookups to find: find each once.
-        self._categories = cache(categories.labels)
-        self._modifications, self._reasons = cache(modifications.labels), cache(reasons.labels)
-        self._thinking = cache(thinking.labels)
-        self._templates, self._efforts = cache(templates.labels), cache(efforts.labels)
-        self._by_entropy, self._without = cache(by_entropy.labels), cache(without.labels)
-        self._entropies, self._confidences = cache(entropies.labels), cache(confidences.labels)
-        self._classifiers = cache(classifiers.labels)
 
     def decided(self, plan: Plan, seconds: float) -> None:
         """One decision, and how long it took to find."""
         verdict, reasoning = plan.verdict, plan.reasoning
         category = verdict.category or _UNKNOWN
-        self._routing.observe(seconds)
+        self._routing().observe(seconds)
         for kind, took_s in plan.signals.latencies_s.items():
             self._classifiers(kind).observe(took_s)
-        self._categories(category).inc()
+        self._categories.labels(category).inc()
         if verdict.category is not None:
             method = verdict.reason.partition(":")[0].removesuffix("_overrides")
             self._confidences(category, method).observe(verdict.confidence)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from typing import Any
 
-from prometheus_client import Counter, Histogram
-
 from radixway.telemetry import Metrics
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
@@ -16,49 +14,37 @@ class Counts:
     """Counted once per request, whichever way it went. Reasons are words of ours, so they are few."""
 
     def __init__(self, metrics: Metrics, backend: str) -> None:
-        registry = metrics.registry
         self._tally: Tally[str] = Tally()
-        self._hits = Counter("llm_cache_hits", "Requests answered from the cache", registry=registry)
-        self._misses = Counter("llm_cache_misses", "Requests the cache had no answer for", registry=registry)
-        operations = Counter(
+        self._backend = backend
+        self._hits = metrics.counter("llm_cache_hits", "Requests answered from the cache")
+        self._misses = metrics.counter("llm_cache_misses", "Requests the cache had no answer for")
+        self._operations = metrics.counter(
             "llm_cache_operations",
             "Operations of the semantic cache",
-            ["backend", "operation", "status"],
-            registry=registry,
+            *("backend", "operation", "status"),
         )
-        durations = Histogram(
+        self._durations = metrics.histogram(
             "llm_cache_operation_duration_seconds",
             "Seconds that operations of the semantic cache took",
-            ["backend", "operation"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            *("backend", "operation"),
         )
-        passed = Counter(
-            "radixway_cache_passed", "Requests the cache had no part in", ["reason"], registry=registry
+        self._passed = metrics.counter("radixway_cache_passed", "Requests the cache had no part in", "reason")
+        self._refused = metrics.counter(
+            "radixway_cache_refused", "Near questions that the verifier told apart", "reason"
         )
-        refused = Counter(
-            "radixway_cache_refused",
-            "Near questions that the verifier told apart",
-            ["reason"],
-            registry=registry,
-        )
-        not_kept = Counter(
-            "radixway_cache_not_kept", "Answers that were not kept", ["reason"], registry=registry
-        )
-        self._backend = backend
-        self._operations, self._durations = operations.labels, durations.labels
-        self._passed, self._refused, self._not_kept = passed.labels, refused.labels, not_kept.labels
+        self._not_kept = metrics.counter("radixway_cache_not_kept", "Answers that were not kept", "reason")
 
     def hit(self, kind: str) -> None:
         """An answer was given: `exact` or `similar`."""
         self._tally["hits"] += 1
         self._tally[f"hits_{kind}"] += 1
-        self._hits.inc()
+        self._hits().inc()
 
     def miss(self) -> None:
         """Nothing was there to give."""
         self._tally["misses"] += 1
-        self._misses.inc()
+        self._misses().inc()
 
     def passed(self, reason: str) -> None:
         """The request was none for the cache."""

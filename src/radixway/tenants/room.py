@@ -25,7 +25,7 @@ from radixway.tenants.home import InProcess, LimitsHome
 from radixway.tenants.keeping import Keeping
 from radixway.tenants.keys import KeyRing
 from radixway.tenants.limits import Door, Limits
-from radixway.tenants.metrics import TenantsCollector
+from radixway.tenants.metrics import publish_tenants
 from radixway.tenants.prices import Prices, PricingOf
 from radixway.tenants.salting import Salting
 
@@ -74,7 +74,7 @@ class TenantsRoom:
             lambda: [] if self._shared is None else [self._shared.state()],
             "min",
         )
-        metrics.register(TenantsCollector(self.accounts, self.book.totals))
+        publish_tenants(metrics, self.accounts, self.book.totals)
 
     def middlewares(
         self, is_auto: Callable[[str], bool] | None = None, pricing_of: PricingOf = lambda model: None

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prometheus_client import Counter
-
 from radixway.config.guard.pii import OnError
 from radixway.guard.answers.judging import Judge
 from radixway.guard.answers.moderation import Batches
@@ -26,13 +24,10 @@ class AnswerCounts:
     """For `/metrics` and `/health`."""
 
     def __init__(self, metrics: Metrics) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=metrics.registry)
-
-        self.found = counter(
+        self.found = metrics.counter(
             "radixway_guard_answers", "Answers in which the guard found something", "rule", "action"
         )
-        self.failures = counter(
+        self.failures = metrics.counter(
             "radixway_guard_answer_errors", "Answers that a rule could not judge", "rule", "outcome"
         )
         self.failing: dict[str, str] = {}
@@ -84,7 +79,7 @@ class Report:
     def failed(self, rule: str, error: Exception) -> bool:
         """A rule could not judge. Whether the answer goes on without it."""
         outcome = self._on_error(rule)
-        self._counts.failures.labels(rule, outcome).inc()
+        self._counts.failures(rule, outcome).inc()
         self._counts.failing[rule] = type(error).__name__
         log.warning("guard: %s could not judge an answer: %s", rule, type(error).__name__)
         self._failed[rule] = outcome
@@ -110,7 +105,7 @@ class Report:
             self._record(rule, "error", (), {"outcome": outcome})
         for rule, found in self._findings.items():
             action = self._actions[rule]
-            self._counts.found.labels(rule, action).inc()
+            self._counts.found(rule, action).inc()
             self._note(f"{action} {rule}")
             told = [
                 [each.type, each.where, each.begin, each.end, round(each.confidence, 3)] for each in found

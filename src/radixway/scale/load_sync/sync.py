@@ -100,12 +100,12 @@ class LoadSync:
         try:
             message = self._letters.read(data)
         except BadMessage as error:
-            self._bad.inc()
+            self._bad().inc()
             log.debug("load sync: %s", error)
             return
         if message.gateway == self.id:
             return
-        self._heard.inc()
+        self._heard().inc()
         is_new = message.gateway not in self.peers
         changed = self.peers.hear(message, self._ledger.clock())
         self._apply(changed)
@@ -174,7 +174,7 @@ class LoadSync:
         message = Message(VERSION, self.id, self.name, self._sequence, full, shares)
         self._sequence += 1
         self._transport.send(self._letters.write(message))
-        self._sent.inc()
+        self._sent().inc()
 
     def _apply(self, urls: Iterable[str]) -> None:
         for url in urls:

@@ -148,7 +148,7 @@ class Forwarding:
         watch.watch(receive)
         try:
             async with self._ask(owner, scope, raw) as answer:
-                self._passed_on.inc()
+                self._passed_on().inc()
                 await self._relay(answer, owner, scope, send)
                 return True
         except asyncio.CancelledError:
@@ -157,7 +157,7 @@ class Forwarding:
             watch.uncancel()
             return True
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._away.inc()
+            self._away().inc()
             log.warning("the gateway %s does not answer: %s", owner, error or type(error).__name__)
             if bound.anywhere:
                 return False

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter
-
 from radixway.chat.safety import SafetyService, Screen, Unjudged, Verdict, verdict_on
 from radixway.chat.safety.breaker import Breaker
 from radixway.config import Config, ConfigError
@@ -38,11 +36,8 @@ class Screening:
         Raises ConfigError: nobody could judge what is to be judged.
         """
         self._section = section = config.chat.safety
-        counter = Counter(
-            "radixway_chat_safety",
-            "Questions in chats that were judged for safety",
-            ["outcome"],
-            registry=metrics.registry,
+        outcomes = metrics.counter(
+            "radixway_chat_safety", "Questions in chats that were judged for safety", "outcome"
         )
         self._judge: SafetyService | GuardJudge
         if section.url is not None:
@@ -52,7 +47,7 @@ class Screening:
             if section.is_on and find_spec("numpy") is None:
                 raise ConfigError("chat.safety.level needs radixway[semantic], or chat.safety.url")
             self._judge = GuardJudge(config, encoders, scan)
-        self.screen = Screen(section, self._judge, lambda outcome: counter.labels(outcome).inc())
+        self.screen = Screen(section, self._judge, lambda outcome: outcomes(outcome).inc())
 
     def reports(self) -> dict[str, Callable[[], dict[str, object]]]:
         """For `/health`."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Literal
-
-from prometheus_client import Counter, Histogram
 
 from radixway.telemetry import Metrics
 
@@ -21,32 +18,24 @@ class BatchCounts:
     """Counted once per batch."""
 
     def __init__(self, metrics: Metrics) -> None:
-        registry, by_type = metrics.registry, ["processing_type"]
-        requests = Counter("batch_classification_requests", "Batches of texts", by_type, registry=registry)
-        texts = Counter("batch_classification_texts", "Texts in batches", by_type, registry=registry)
-        errors = Counter(
+        self._requests = metrics.counter(
+            "batch_classification_requests", "Batches of texts", "processing_type"
+        )
+        self._texts = metrics.counter("batch_classification_texts", "Texts in batches", "processing_type")
+        self._errors = metrics.counter(
             "batch_classification_errors",
             "Batches that were refused or failed, by the error's code",
-            [*by_type, "error_type"],
-            registry=registry,
+            *("processing_type", "error_type"),
         )
-        durations = Histogram(
+        self._durations = metrics.histogram(
             "batch_classification_duration_seconds",
             "Seconds that a batch took",
-            [*by_type, "batch_size_range"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            *("processing_type", "batch_size_range"),
         )
-        sizes = Histogram(
-            "batch_classification_size_distribution",
-            "Texts in a batch",
-            by_type,
-            buckets=_SIZES,
-            registry=registry,
+        self._sizes = metrics.histogram(
+            "batch_classification_size_distribution", "Texts in a batch", _SIZES, "processing_type"
         )
-        self._requests, self._texts = cache(requests.labels), cache(texts.labels)
-        self._errors, self._durations = cache(errors.labels), cache(durations.labels)
-        self._sizes = cache(sizes.labels)
 
     def began(self, processing: Processing, size: int) -> None:
         """A batch of that many texts will be read."""

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -24,6 +25,8 @@ from radixway.telemetry.metrics.steps import Steps
 from radixway.telemetry.metrics.text import Exposition, expose
 
 _WRITE_EVERY_S = 1.0
+
+FamilyT = TypeVar("FamilyT", Counter, Histogram)
 
 
 class Metrics:
@@ -60,24 +63,23 @@ class Metrics:
                 raise ConfigError(f"{DIRECTORY}: {directory}: {error.strerror}") from None
         else:
             ProcessCollector(registry=self.registry)
-        # A child costs a tuple, a lock and two lookups to find: find each once.
-        self._retries = self._counted("radixway_retries", "Requests tried again on another worker", "reason")
-        self._refusals = self._counted(
+        self._retries = self.counter("radixway_retries", "Requests tried again on another worker", "reason")
+        self._refusals = self.counter(
             "radixway_refused", "Requests refused because workers are busy", "reason"
         )
-        self._hedges = self._counted(
+        self._hedges = self.counter(
             "radixway_hedges", "Second copies of requests, by what became of them", "outcome"
         )
-        self._fallbacks = self._counted(
+        self._fallbacks = self.counter(
             "radixway_fallbacks", "Requests answered by another model than asked for", "model", "fallback"
         )
-        self._split = self._counted(
+        self._split = self.counter(
             "radixway_prefills",
             "Prompts that a pair of workers might have shared, by who prefilled them and why",
             "where",
             "reason",
         )
-        self._as_text = self._counted(
+        self._as_text = self.counter(
             "radixway_prompts_as_text",
             "Prompts known by their text because they could not be tokenized",
             "reason",
@@ -146,19 +148,27 @@ class Metrics:
         self, name: str, text: str, label: str, values: Callable[[], Iterable[tuple[str, float]]]
     ) -> None:
         """Publish numbers that only grow, by a label; read when somebody scrapes."""
-        self.register(
-            Read(
-                CounterMetricFamily,
-                name,
-                text,
-                (label,),
-                lambda: [((one,), value) for one, value in values()],
-            )
-        )
+        self.counters_by(name, text, (label,), lambda: [((one,), value) for one, value in values()])
 
-    def counter(self, name: str, text: str) -> Counter:
-        """A counter of a room's own."""
-        return Counter(name, text, registry=self.registry)
+    def counters_by(
+        self,
+        name: str,
+        text: str,
+        labels: tuple[str, ...],
+        values: Callable[[], Iterable[tuple[tuple[str, ...], float]]],
+    ) -> None:
+        """The same by several labels."""
+        self.register(Read(CounterMetricFamily, name, text, labels, values))
+
+    def counter(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
+        """Publish a counter; return what finds its child by the labels' values."""
+        return _children(Counter(name, text, labels, registry=self.registry), labels)
+
+    def histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Callable[..., Histogram]:
+        """Publish a histogram; return what finds its child by the labels' values."""
+        return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -194,8 +204,10 @@ class Metrics:
             families = self._sharing.gather(self._sharing.read(), {family.name for family in families})
         return expose(families, "").body
 
-    def _counted(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
-        return cache(Counter(name, text, labels, registry=self.registry).labels)
+
+def _children(family: FamilyT, labels: tuple[str, ...]) -> Callable[..., FamilyT]:
+    """Find each child once: that costs a tuple, a lock and two lookups."""
+    return cache(family.labels) if labels else lambda: family
 
 
 async def _write_on(sharing: Sharing) -> None:
