@@ -30,6 +30,7 @@ from chat import valkey
 from fake_worker import MODEL
 from gateway import fake_workers
 from processes import cpu_seconds, free_ports, running_radixway
+from radixway.component import running
 from radixway.config import RatesSection, SharedLimitsSection
 from radixway.scale.owners import Fleet
 from radixway.tenants.account import Account, Estimate
@@ -67,7 +68,7 @@ async def limits(requests: int, rounds: int) -> list[dict[str, float]]:
         account = Account("acme", rates)
         section = SharedLimitsSection.model_validate({"redis": url, "timeout_s": 10})
         shared = SharedLimits(section, {"acme": account}, time.time)
-        async with shared.running():
+        async with running([shared]):
             for at_once in AT_ONCE:
                 homes = {"in process": (InProcess(), Account("acme", rates)), "Valkey": (shared, account)}
                 measured: dict[str, list[float]] = {name: [] for name in homes}

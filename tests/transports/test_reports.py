@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import aiohttp
-
-from radixway.config import WorkerSection
+from radixway.config import WorkerLimitsSection, WorkerSection
 from radixway.routing import Registry, Report, Worker, WorkerState
-from radixway.transports import WorkerReports
+from radixway.transports import HttpTransport, WorkerReports
+from radixway.web import Via
 from scripted_worker import Exchange, scripted_worker
+
+
+@asynccontextmanager
+async def opened_transport() -> AsyncIterator[HttpTransport]:
+    transport = HttpTransport(Via(), WorkerLimitsSection())
+    transport.open()
+    try:
+        yield transport
+    finally:
+        await transport.close()
 
 
 def ready(registry: Registry, url: str) -> Worker:
@@ -20,10 +31,10 @@ def ready(registry: Registry, url: str) -> Worker:
 
 async def test_they_are_asked_at_most_every_two_seconds_and_only_while_they_can_answer() -> None:
     now = [100.0]
-    async with scripted_worker(metrics=b"tgi_queue_size 4\n") as engine, aiohttp.ClientSession() as session:
+    async with scripted_worker(metrics=b"tgi_queue_size 4\n") as engine, opened_transport() as transport:
         registry = Registry()
         worker = ready(registry, engine.url)
-        reports = WorkerReports(registry, session, lambda: now[0])
+        reports = WorkerReports(registry, transport, lambda: now[0])
         await asyncio.gather(reports.look(), reports.look())
         assert worker.report == Report(waiting=4)
         engine.metrics = b"tgi_queue_size 5\n"
@@ -49,14 +60,14 @@ async def test_those_that_hang_fail_or_have_none_say_nothing_and_others_are_hear
     async with (
         scripted_worker(metrics=b"tgi_queue_size 4\n") as engine,
         scripted_worker() as without,
-        aiohttp.ClientSession() as session,
+        opened_transport() as transport,
     ):
         registry = Registry()
         heard = ready(registry, engine.url)
         others = [
             ready(registry, url) for url in (f"http://{host}:{port}", without.url, "http://127.0.0.1:1")
         ]
-        await WorkerReports(registry, session).look()
+        await WorkerReports(registry, transport).look()
         assert heard.report == Report(waiting=4)
         assert [worker.report for worker in others] == [None, None, None]
     hanging.close()
@@ -69,9 +80,9 @@ async def test_a_worker_that_wants_a_key_is_given_its_own() -> None:
         seen.append(exchange.headers.get("authorization"))
         await exchange.reply(200, b"tgi_queue_size 1\n")
 
-    async with scripted_worker(behaviour, own_metrics=True) as engine, aiohttp.ClientSession() as session:
+    async with scripted_worker(behaviour, own_metrics=True) as engine, opened_transport() as transport:
         registry = Registry()
         worker = registry.add(WorkerSection(url=engine.url, api_key="secret"))
         registry.set_state(worker, WorkerState.READY)
-        await WorkerReports(registry, session).look()
+        await WorkerReports(registry, transport).look()
     assert seen == ["Bearer secret"] and worker.report == Report(waiting=1)

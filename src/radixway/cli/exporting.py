@@ -28,7 +28,7 @@ async def write_export(database: Database, user_id: str, file: Path) -> int:
 async def scrub_files(database: Database) -> None:
     """Raises ValueError: somebody reads or writes there."""
     from radixway.chat.privacy import Scrubber
-    from radixway.pipeline import CannotErase
+    from radixway.component import CannotErase
 
     try:
         await Scrubber(database, largest_bytes=sys.maxsize).scrub_anyhow()

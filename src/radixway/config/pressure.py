@@ -25,6 +25,11 @@ class QueueSection(Section):
     lower_priority_first: bool = False
     """vLLM's sense of `priority`; SGLang's, Dynamo's and our engine's is that higher goes first."""
 
+    @property
+    def least_priority(self) -> int:
+        """The priority of what goes after everything else."""
+        return self.most_priority if self.lower_priority_first else -self.most_priority
+
 
 class BreakerSection(Section):
     """When a worker that passes its health checks, yet fails its requests, is asked last."""

@@ -10,7 +10,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from radixway.encoders.encoding import Encoder, EncoderError, Encoding
-from radixway.encoders.load import load_encoder, start_service
+from radixway.encoders.load import build_service, load_encoder, start_service
 from radixway.encoders.request import SHARED_CHARACTERS, EncoderTooSlow, OnePass, RequestEncodings, read_once
 from radixway.encoders.sentence import SentenceEncoder
 from radixway.encoders.service import EncoderBusy, EncoderClosed, EncoderService
@@ -27,6 +27,7 @@ __all__ = [
     "OnePass",
     "RequestEncodings",
     "SentenceEncoder",
+    "build_service",
     "load_encoder",
     "read_once",
     "start_service",

@@ -41,19 +41,26 @@ def load_encoder(config: EncodersSection) -> Encoder:
     return SentenceEncoder(name, weights, shape, pieces, backbone, tuple(range(1, shape.layers + 1)))
 
 
-def start_service(
+def build_service(
     config: EncodersSection, category: Path | None = None, mapping: Path | None = None
 ) -> EncoderService:
-    """The service for the model that `config` names, loaded now under `preload`, else with the first text.
+    """Return the service for the model that `config` names, not started.
 
     `category`: a classifier that says what domain texts belong to, by default the one in
     `config.classifiers`; `mapping`: its labels, where they do not lie beside it.
     """
-    service = EncoderService(
+    return EncoderService(
         lambda: _with_classifier(load_encoder(config), config, category, mapping),
         threads=config.threads,
         queue=config.queue,
     )
+
+
+def start_service(
+    config: EncodersSection, category: Path | None = None, mapping: Path | None = None
+) -> EncoderService:
+    """The same, with the model loaded from now on under `preload`, else with the first text."""
+    service = build_service(config, category, mapping)
     if config.preload:
         service.start()
     return service

@@ -1,6 +1,6 @@
 """Forgets people when they ask for it: in every room that keeps something of them, now or when it can be.
 
-Rooms offer it as `pipeline.Erasable`; what cannot be reached is kept on disk and asked again.
+Components do it by `erase`; what cannot be reached is kept on disk and asked again.
 """
 
 from radixway.erasure.erasure import Erased, Erasure, RoomTold

@@ -6,17 +6,17 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
 
+from radixway.component import CannotErase, Component, Subject
 from radixway.config import ConfigError
 from radixway.erasure.pending import Pending, PendingErasures
-from radixway.pipeline import CannotErase, Erasable, Subject
+from radixway.net.stopping import stop
 
 log = logging.getLogger(__name__)
 
@@ -62,53 +62,51 @@ Note = Callable[..., None]
 """Takes a kind and fields for the audit log."""
 
 
-class Erasure:
-    """All rooms that keep something of people. Use it inside of `running()`."""
+class Erasure(Component):
+    """Asks all components that keep something of people to forget them."""
+
+    name = "erasure"
 
     def __init__(
         self,
-        rooms: Sequence[Erasable],
+        components: Sequence[Component],
         kept: PendingErasures,
         *,
-        workers: Erasable | None = None,
+        workers: Component | None = None,
         note: Note | None = None,
         retry_s: float = 30.0,
     ) -> None:
-        """`workers`: asked where a subject says so. `note`: the audit log, where there is one.
-        `retry_s`: how often rooms are asked again.
+        """`components`: in the order of their start; may be filled in until `start`. `workers`: asked where a
+        subject says so. `note`: the audit log, where there is one. `retry_s`: how often they are asked again.
         """
-        self._always = [room.name for room in rooms]
-        self._workers = [] if workers is None else [workers.name]
-        self._rooms = {room.name: room for room in (*rooms, *([] if workers is None else [workers]))}
+        self._components = components
+        self._workers = workers
         self._kept = kept
         self._note = note or (lambda kind, **fields: None)
         self._retry_s = retry_s
         self._pending: dict[str, Pending] = {}
+        self._retrying: asyncio.Task[None]
         self._asking: set[str] = set()
         """Erasures whose rooms are being asked now."""
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         """Go on with what an earlier process left undone. Raises ConfigError for a file that is none."""
         try:
             found = await asyncio.to_thread(self._kept.read)
         except (OSError, ValueError) as error:
             raise ConfigError(f"erasures that wait: {error}") from error
         self._pending = {each.id: each for each in found}
-        retrying = asyncio.create_task(self._retry())
-        try:
-            yield
-        finally:
-            retrying.cancel()
-            with suppress(asyncio.CancelledError):
-                await retrying
+        self._retrying = asyncio.create_task(self._retry())
 
-    async def erase(self, subject: Subject) -> Erased:
+    async def stop(self) -> None:
+        """Ask no more; what waits is on disk."""
+        await stop([self._retrying])
+
+    async def erase_everywhere(self, subject: Subject) -> Erased:
         """Forget it wherever it can be forgotten now; the rest is asked again until it is done."""
         erasure, receipt = uuid4().hex, secrets.token_hex(16)
-        self._pending[erasure] = pending = Pending(
-            erasure, subject, [*self._always, *(self._workers if subject.workers else ())]
-        )
+        names = [each.name for each in self._asked() if subject.workers or each is not self._workers]
+        self._pending[erasure] = pending = Pending(erasure, subject, names)
         await self._keep(pending)  # first: a crash in the middle leaves something to go on with
         rooms = await self._ask(pending)
         await self._keep(pending)
@@ -120,13 +118,19 @@ class Erasure:
         waiting = sorted({room for each in self._pending.values() for room in each.rooms})
         return {"pending": len(self._pending), "rooms": waiting}
 
+    def _asked(self) -> list[Component]:
+        """Return those that keep something of people; those that were started last, which may know by others
+        what is whose, come first."""
+        keeping = [each for each in reversed(self._components) if each.erasable_by]
+        return keeping if self._workers is None else [*keeping, self._workers]
+
     async def _ask(self, pending: Pending) -> dict[str, RoomTold]:
         """Ask the rooms that are to be asked; those that are done are taken off."""
-        told = {}
+        told, known = {}, {each.name: each for each in self._asked()}
         self._asking.add(pending.id)
         try:
             for name in list(pending.rooms):
-                room = self._rooms.get(name)
+                room = known.get(name)
                 told[name] = _GONE if room is None else await _erase(room, pending.subject)
                 if told[name].status != "pending":
                     pending.rooms.remove(name)
@@ -175,8 +179,8 @@ def digest(subject: Subject, receipt: str) -> str:
     return hashlib.sha256(receipt.encode() + b"\n" + fields).hexdigest()
 
 
-async def _erase(room: Erasable, subject: Subject) -> RoomTold:
-    unknown = set(subject.given()) - room.by
+async def _erase(room: Component, subject: Subject) -> RoomTold:
+    unknown = set(subject.given()) - room.erasable_by
     if unknown:
         return RoomTold("cannot_tell", why=f"it does not know {' or '.join(sorted(unknown))}")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from radixway.pipeline import Subject
+from radixway.component import Subject
 
 
 class Pending(msgspec.Struct):

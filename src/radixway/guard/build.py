@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from radixway.component import Component
 from radixway.config import Config
 from radixway.encoders import EncoderError
 from radixway.guard.answers.build import AnswersRoom
@@ -20,6 +21,7 @@ from radixway.guard.review import of_this_request
 from radixway.guard.scan import Failed, Scan, TurnsJudge
 from radixway.guard.settings import Rulebook
 from radixway.guard.texts import Passage
+from radixway.net.stopping import stop
 from radixway.pipeline import (
     GuardFindings,
     GuardUnavailable,
@@ -37,8 +39,10 @@ T = TypeVar("T")
 Sections = Callable[[], "SemanticSection | None"]
 
 
-class GuardRoom:
+class GuardRoom(Component):
     """What a gateway has of this room."""
+
+    name = "guard"
 
     def __init__(
         self,
@@ -50,8 +54,14 @@ class GuardRoom:
         states: ModelStates,
         tokenizer_of: TokenizerOf | None = None,
         recorder: Recorder | None = None,
+        *,
+        rehearses: bool = False,
     ) -> None:
-        """`semantic`: the section in force, which may change while the gateway runs."""
+        """`semantic`: the section in force, which may change while the gateway runs. `rehearses`: classifiers
+        are loaded from the start on, not with the first request.
+        """
+        self._rehearses = rehearses
+        self._rehearsing: list[asyncio.Task[None]] = []
         self._config = config.guard
         self._semantic = semantic
         self._book: tuple[SemanticSection | None, Rulebook] | None = None
@@ -102,6 +112,16 @@ class GuardRoom:
             if isinstance(reader, _Described):
                 told[guard] |= reader.describe()
         return told | {"answers": self.answers.describe()}
+
+    async def start(self) -> None:
+        """Begin to load what requests will need."""
+        if self._rehearses:
+            self._rehearsing = [asyncio.create_task(self.rehearse())]
+
+    async def stop(self) -> None:
+        """Load no more, and let go of connections."""
+        await stop(self._rehearsing)
+        await self.answers.aclose()
 
     async def rehearse(self) -> None:
         """Have a text of ours read, so that what cannot be loaded is told before a request needs it."""

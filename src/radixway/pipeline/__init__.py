@@ -3,7 +3,6 @@
 from radixway.pipeline.aborts import AbortedRequests, RunningRequest
 from radixway.pipeline.completeness import IncompleteAnswerError, StreamEnd, check_whole_reply
 from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
-from radixway.pipeline.erasing import CannotErase, Erasable, Subject
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -47,11 +46,9 @@ __all__ = [
     "Attack",
     "AttackJudge",
     "BadRequest",
-    "CannotErase",
     "Chunks",
     "Clearance",
     "DeadlineExceeded",
-    "Erasable",
     "FailureReason",
     "Forbidden",
     "GatewayError",
@@ -79,7 +76,6 @@ __all__ = [
     "Services",
     "StreamBroken",
     "StreamEnd",
-    "Subject",
     "Tenancy",
     "TokenizerOf",
     "Unauthorized",

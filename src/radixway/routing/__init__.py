@@ -4,7 +4,6 @@ from radixway.routing.block_index import BlockIndex, Matches, Tier
 from radixway.routing.breaker import Breaker, BreakerState
 from radixway.routing.breakers import Breakers
 from radixway.routing.default_model import DEFAULT_MODEL, DefaultModel
-from radixway.routing.erasing import ErasablePrompts
 from radixway.routing.health import HealthMonitor, Probe, ProbeFailed
 from radixway.routing.hedging import Hedging
 from radixway.routing.ledger import Lease, Ledger
@@ -44,7 +43,6 @@ __all__ = [
     "Breakers",
     "Choice",
     "DefaultModel",
-    "ErasablePrompts",
     "ErrorKind",
     "Findings",
     "Found",

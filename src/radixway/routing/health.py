@@ -62,10 +62,13 @@ class HealthMonitor:
         self._looked: dict[Worker, asyncio.Event] = {}
         self.on_silence: list[Callable[[Worker], None]] = []
         """Called at every failed probe of a worker that is taken out."""
-        registry.on_add.append(self._watch)
-        registry.on_remove.append(self._unwatch)
-        weights.on_doubt.append(self.doubt)
-        for worker in registry:
+
+    def open(self) -> None:
+        """Watch all workers, those there and those that come."""
+        self._registry.on_add.append(self._watch)
+        self._registry.on_remove.append(self._unwatch)
+        self._weights.on_doubt.append(self.doubt)
+        for worker in self._registry:
             self._watch(worker)
 
     def suspect(self, worker: Worker, *, gone: bool) -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
+from radixway.component import Component
 from radixway.config import WeightsSection
 from radixway.pipeline import Request
 from radixway.routing.registry import Registry
@@ -29,8 +30,10 @@ _MOST_VERSIONS = 100_000
 """Of which the order is remembered; the oldest are forgotten, and so count as old."""
 
 
-class WeightVersions:
+class WeightVersions(Component):
     """Synchronous and free of I/O: probes, updates and replies tell it what they hear."""
+
+    name = "weights"
 
     def __init__(self, registry: Registry, config: WeightsSection) -> None:
         self.expected: str | None = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from radixway.component import Component
 from radixway.config.semantic import SemanticSection
+from radixway.net.stopping import stop
 from radixway.pipeline import ModelStates
 from radixway.semantic.cache_rules import CacheDefault
 from radixway.semantic.counts import Counts
@@ -74,8 +75,10 @@ async def _no_head() -> DomainHead | None:
     return None
 
 
-class SemanticRoom:
-    """What a gateway has of this room. Nothing answers before `running()`."""
+class SemanticRoom(Component):
+    """What a gateway has of this room. Nothing answers before `start`."""
+
+    name = "semantic"
 
     def __init__(
         self,
@@ -105,18 +108,24 @@ class SemanticRoom:
         self.tools = ToolSelection(current, encode, self._lists)
         """Stands behind `middleware`, which changes what the model is told."""
         self._watch = section.watch
+        self._watching: list[asyncio.Task[None]] = []
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         """Compile the configuration, and watch its file. Raises ConfigError."""
-        watching = asyncio.create_task(watch(self.snapshots)) if self._watch else None
+        watching = [asyncio.create_task(watch(self.snapshots))] if self._watch else []
         try:
             await self.snapshots.start()
-            yield
-        finally:
-            if watching is not None:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
-            if self._lists is not None:
-                await self._lists.close()
+        except BaseException:
+            await stop(watching)
+            raise
+        self._watching = watching
+
+    async def stop(self) -> None:
+        """Watch no more, and let go of what reads clients' tools."""
+        await stop(self._watching)
+        if self._lists is not None:
+            await self._lists.close()
+
+    def describe(self) -> dict[str, Any]:
+        """See `Component`: which configuration is in force."""
+        return self.snapshots.describe()

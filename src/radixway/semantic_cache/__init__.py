@@ -7,7 +7,6 @@ from radixway.semantic_cache.build import build_semantic_cache
 from radixway.semantic_cache.cache import AnswerCache, CannotEmbed, exact_of, least_similarity
 from radixway.semantic_cache.embedding import embed_with, verify_with
 from radixway.semantic_cache.entry import Entry, Filter
-from radixway.semantic_cache.erasing import ErasableCache
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
 from radixway.semantic_cache.running import CacheRoom
@@ -20,7 +19,6 @@ __all__ = [
     "CacheRoom",
     "CannotEmbed",
     "Entry",
-    "ErasableCache",
     "Filter",
     "Known",
     "MemoryStore",

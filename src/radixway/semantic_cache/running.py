@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from time import time
 from typing import Any
 
+from radixway.component import CannotErase, Component, Subject
+from radixway.net.stopping import stop
 from radixway.semantic_cache import answers
 from radixway.semantic_cache.answers import NotKept
+from radixway.semantic_cache.entry import Filter
 from radixway.semantic_cache.fallback import StoreWithFallback
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
@@ -20,8 +22,14 @@ from radixway.semantic_cache.warm_up import CHAT, Known, load, read_file, save
 log = logging.getLogger(__name__)
 
 
-class CacheRoom:
-    """The middleware with all that stands behind it."""
+class CacheRoom(Component):
+    """The middleware with all that stands behind it.
+
+    Entries know no session, so they cannot be erased by one: their conversation is part of a digest.
+    """
+
+    name = "semantic_cache"
+    erasable_by = frozenset({"tenant", "user", "request"})
 
     def __init__(
         self,
@@ -30,6 +38,12 @@ class CacheRoom:
         behind: StoreWithFallback | None,
         clock: Callable[[], float] = time,
     ) -> None:
+        self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
+        """Says what makes the vectors, once it is loaded."""
+        self.namespace_of: Callable[[str], str] = str
+        """Says whose answers a tenant's are."""
+        self.entry_of: Callable[[str, str], str | None] = _no_entry
+        """Says which entry a request left, by its id and tenant."""
         self.middleware = middleware
         self.cache = middleware.cache
         self.memory = memory
@@ -37,28 +51,44 @@ class CacheRoom:
         """The store that is not memory, where there is one."""
         self._config = self.cache.config
         self._clock = clock
+        self._warming: asyncio.Task[int]
         self.warmed_up = asyncio.Event()
         """Set when the file has been read in, or there is none."""
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Open the store and read in what is known; at the end, keep it. Raises ConfigError."""
+    async def start(self) -> None:
+        """Open the store and read in what is known. Raises ConfigError."""
+        self.middleware.encoder = await self.encoder_id()
         known = read_file(self._config.warm_up) if self._config.warm_up is not None else []
         if self._config.persist is not None:
             now = self._clock()
             for entry in await asyncio.to_thread(load, self._config.persist):
                 await self.memory.put(entry, now)
         await self.cache.store.open()
-        warming = asyncio.create_task(self.warm_up(known))
-        try:
-            yield
-        finally:
-            warming.cancel()
-            with suppress(asyncio.CancelledError):
-                await warming
-            await self.middleware.settle()
-            await self.save()
-            await self.cache.store.close()
+        self._warming = asyncio.create_task(self.warm_up(known))
+
+    async def stop(self) -> None:
+        """Keep what is in memory, and close the store."""
+        await stop([self._warming])
+        await self.middleware.settle()
+        await self.save()
+        await self.cache.store.close()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`. What a store away still has to hear of is asked again, with the rest."""
+        await self.middleware.settle()
+        count, entry = 0, None
+        if subject.request is not None:
+            entry = self.entry_of(subject.request, subject.tenant)
+        if subject.request is None or entry is not None:
+            which = Filter(entry, self.namespace_of(subject.tenant), subject.user)
+            count = await self.cache.purge(which)
+        if self.behind is not None and self.behind.pending_removals:
+            raise CannotErase(
+                f"{self.behind.name}: {self.behind.problem or 'it is left alone after failures'}"
+            )
+        if (problem := await self.save()) is not None:
+            raise CannotErase(f"semantic_cache.persist: {problem}")
+        return count
 
     async def warm_up(self, known: list[Known]) -> int:
         """Keep what is known; how many were. Questions that cannot be cached are passed over."""
@@ -105,3 +135,11 @@ class CacheRoom:
             log.warning("semantic cache: it could not be saved: %s", error)
             return str(error)
         return None
+
+
+async def _no_encoder() -> str:
+    return ""
+
+
+def _no_entry(request_id: str, tenant: str) -> str | None:
+    return None

@@ -6,8 +6,8 @@ import asyncio
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from radixway.component import Component
 from radixway.config import SimulationsSection
 from radixway.simulate.task import Said, Task
 
@@ -58,8 +59,10 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
 
-class Jobs:
-    """The simulations of a gateway. They belong to its event loop; use them inside of `running()`."""
+class Jobs(Component):
+    """The simulations of a gateway. They belong to its event loop."""
+
+    name = "simulations"
 
     def __init__(self, section: SimulationsSection) -> None:
         self._section = section
@@ -72,13 +75,9 @@ class Jobs:
     def __iter__(self) -> Iterator[Job]:
         return iter(tuple(self._jobs.values()))
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """At the end no process of theirs is left."""
-        try:
-            yield
-        finally:
-            await asyncio.gather(*(self.cancel(job) for job in self))
+    async def stop(self) -> None:
+        """End them all: no process of theirs is left."""
+        await asyncio.gather(*(self.cancel(job) for job in self))
 
     @contextmanager
     def preparing(self, name: str, task: Task) -> Iterator[Job]:

@@ -7,12 +7,11 @@ from radixway.surfaces.agents import (
     AgentCalls,
     AgentExchange,
     AgentRoad,
-    ErasableSessions,
     SessionKeeper,
     count_routes,
     session_routes,
 )
-from radixway.surfaces.erasing import ErasableJournals, erasure_routes
+from radixway.surfaces.erasing import erasure_routes
 from radixway.surfaces.exchange import Exchange, Surface
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.gate import Gate
@@ -37,8 +36,6 @@ __all__ = [
     "AgentRoad",
     "ChatCompletions",
     "Completions",
-    "ErasableJournals",
-    "ErasableSessions",
     "Exchange",
     "Fleet",
     "Gate",

@@ -25,9 +25,9 @@ def admin_routes(
 ) -> APIRouter:
     """`/health`, `/ready`, `/metrics`, `/metrics/prometheus`.
 
-    `reports`: what rooms have to say in `/health`, by name. `cache`: the figures of the store of trajectories
-    under the Slime router's names, None while there is no store. `gate`: knows who may see names, addresses
-    and paths; None: everybody.
+    `reports`: what components have to say in `/health`, by name; `{}`: nothing. `cache`: the figures of the
+    store of trajectories under the Slime router's names, None while there is no store. `gate`: knows who may
+    see names, addresses and paths; None: everybody.
     """
     router = APIRouter(tags=["gateway"])
 
@@ -38,7 +38,7 @@ def admin_routes(
     async def health(request: Request) -> dict[str, Any]:
         """The gateway is alive; `degraded` names the parts of which something does not work. Administrators,
         and keys of the scope `metrics`, are told how each part is; all others whether it works."""
-        parts = {name: report() for name, report in (reports or {}).items()}
+        parts = {name: part for name, report in (reports or {}).items() if (part := report()) != {}}
         degraded = [name for name, part in parts.items() if _has_trouble(part)]
         told: dict[str, Any] = {
             "status": "degraded" if degraded else "ok",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from radixway.component import Component, Subject
 from radixway.telemetry.journal_pages import JournalPage
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ _PAGE = 16
 _MAX_BYTES = 256 * 2**20
 
 
-class JournalBook:
+class JournalBook(Component):
     """The journals of the latest `capacity` requests, by tenant and request id.
 
     Of an id that a tenant repeats the newest is kept; nobody's takes the place of another tenant's.
@@ -146,6 +147,9 @@ class JournalBook:
         open    [_open_from … _kept]
         kept    _oldest … _kept, of which `_numbers` has the newest of each id
     """
+
+    name = "journals"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
 
     def __init__(self, capacity: int, max_bytes: int = _MAX_BYTES) -> None:
         """`max_bytes`: beyond that, pages are forgotten even before there are `capacity` journals."""
@@ -205,6 +209,20 @@ class JournalBook:
                 gone += self._forget_key(journal.key, journal.number)
         return gone
 
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`."""
+
+        def is_meant(journal: Journal) -> bool:
+            said = {
+                "tenant": journal.tenant,
+                "user": journal.user,
+                "session": journal.session,
+                "request": journal.request_id,
+            }
+            return subject.given().items() <= said.items()
+
+        return self.forget(is_meant)
+
     def before(self, number: int | None, most: int) -> list[Journal]:
         """The latest `most` journals kept before the one of that number; None: of all. Newest first.
 
@@ -241,6 +259,14 @@ class JournalBook:
             return None
         first, journals = self._around(number)
         return journals[number - first]
+
+    def cache_entry_of(self, request_id: str, tenant: str) -> str | None:
+        """Return the entry of the semantic cache that a tenant's request left, if it is known here."""
+        journal = self.find(request_id, tenant)
+        for step, _, said in journal.entries if journal is not None else ():
+            if step == "semantic_cache_keep" and isinstance(said, dict) and "entry" in said:
+                return str(said["entry"])
+        return None
 
     def is_newest(self, journal: Journal) -> bool:
         """Whether it is kept, and its tenant has repeated its id with none since."""

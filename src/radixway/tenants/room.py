@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from radixway.component import Component
 from radixway.config import (
     DEFAULT_TENANT,
     ConfigError,
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class TenantsRoom:
-    """Tenants, their accounts, and the book of what they used. Use it inside of `running()`."""
+class TenantsRoom(Component):
+    """Tenants, their accounts, and the book of what they used."""
+
+    name = "tenants"
 
     def __init__(
         self,
@@ -100,19 +102,27 @@ class TenantsRoom:
         """For the beginning of the road of sessions, whose limits are kept behind them."""
         return Door(self.accounts, self.clock)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         """Take up what was used before, and keep what is used from now on. Raises ConfigError."""
         if self.keeping is not None:
             await self.keeping.open()
+            self._take_up()
+        if self._shared is not None:
+            await self._shared.start()
+
+    async def stop(self) -> None:
+        """Write down what was used, and give back what is held of limits."""
         try:
-            if self.keeping is not None:
-                self._take_up()
-            async with nullcontext() if self._shared is None else self._shared.running():
-                yield
+            if self._shared is not None:
+                await self._shared.stop()
         finally:
             if self.keeping is not None:
                 await self.keeping.close()
+
+    def namespace_of(self, tenant: str) -> str:
+        """Return the cache namespace of a tenant, by default its name."""
+        known = self.tenancies.get(tenant)
+        return tenant if known is None else known.cache_namespace or tenant
 
     def report(
         self, by: Collection[str], first: date, last: date, tenant: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from radixway.pipeline import CannotErase, Subject
+from radixway.component import CannotErase, Component, Subject
 from radixway.trajectories.store import TrajectoryStore
 from radixway.trajectories.walk import Place
 
@@ -23,14 +23,14 @@ class Owner(NamedTuple):
     session: str | None
 
 
-class Owners:
-    """Where each owner's records end, as far as they are still there. A `pipeline.Erasable`.
+class Owners(Component):
+    """Where each owner's records end, as far as they are still there.
 
     A path that others' records go on from, or end on, is theirs as well: it stays.
     """
 
     name = "trajectories"
-    by = frozenset({"tenant", "user", "session"})
+    erasable_by = frozenset({"tenant", "user", "session"})
 
     def __init__(self) -> None:
         self._ends: dict[Owner, dict[Place, TrajectoryStore]] = {}
@@ -48,7 +48,7 @@ class Owners:
             self._tidy()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Erasable`: how many records. Raises CannotErase while requests go on from some of them."""
+        """See `Component`: how many records. Raises CannotErase while requests go on from some of them."""
         chosen = [owner for owner in self._ends if _is_meant(owner, subject)]
         ends = {end: store for owner in chosen for end, store in self._ends[owner].items() if end.parent}
         others = {end for owner in self._ends if owner not in chosen for end in self._ends[owner]}

@@ -2,7 +2,6 @@
 
 from radixway.transports.carrier import Carrier
 from radixway.transports.dispatch import Dispatch
-from radixway.transports.erasing import ErasableWorkers
 from radixway.transports.event_stream import CHUNKS_PER_BLOCK
 from radixway.transports.fan_out import Call, FanOut, Outcome
 from radixway.transports.http import HttpTransport
@@ -18,7 +17,6 @@ __all__ = [
     "Call",
     "Carrier",
     "Dispatch",
-    "ErasableWorkers",
     "FanOut",
     "Follower",
     "HttpProbe",

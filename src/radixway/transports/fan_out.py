@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from radixway.component import CannotErase, Component, Subject
 from radixway.pipeline import WorkerFailed
-from radixway.routing import Worker
+from radixway.routing import Registry, Worker
 from radixway.transports.http import HttpTransport
 
 _LONGEST_TEXT = 2000
 """Characters kept of an answer that is no JSON."""
+_HAS_NO_SUCH_CALL = frozenset({404, 405, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,14 @@ class Outcome:
         return {"done": self.done, "status": self.status, "answer": self.answer}
 
 
-class FanOut:
-    """POSTs a call to workers, all at the same time."""
+class FanOut(Component):
+    """POSTs a call to workers, all at the same time. Erasing somebody empties their prefix caches."""
 
-    def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
+    name = "workers"
+    erasable_by = frozenset({"tenant", "user", "session", "request"})
+
+    def __init__(self, registry: Registry, transport: HttpTransport, timeout_s: float) -> None:
+        self._registry = registry
         self._transport = transport
         self._timeout_s = timeout_s
 
@@ -64,6 +70,18 @@ class FanOut:
         """What each worker made of it; never raises for a worker."""
         outcomes = await asyncio.gather(*(self._ask(call, worker) for worker in workers))
         return dict(zip(workers, outcomes, strict=True))
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many workers. Those that have no `/flush_cache` are passed over.
+
+        Raises CannotErase while one is away, or busy.
+        """
+        outcomes = await self(Call("/flush_cache", b""), tuple(self._registry))
+        able = {worker: each for worker, each in outcomes.items() if each.status not in _HAS_NO_SUCH_CALL}
+        left = [worker.name for worker, outcome in able.items() if not outcome.done]
+        if left:
+            raise CannotErase(f"not yet: {', '.join(left)}")
+        return len(able)
 
     async def _ask(self, call: Call, worker: Worker) -> Outcome:
         try:

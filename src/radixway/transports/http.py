@@ -50,19 +50,24 @@ class _Target:
 
 
 class HttpTransport:
-    """The connections to all workers. Use it inside one event loop; `close` it at the end."""
+    """The connections to all workers, from `open` to `close`, inside one event loop."""
+
+    session: aiohttp.ClientSession
+    """For what is rare. Each call opens a connection, so health checks see names and certificates new."""
+    kept_session: aiohttp.ClientSession
+    """For what may come with every request: its connections are used again."""
 
     def __init__(self, via: Via, limits: WorkerLimitsSection) -> None:
-        # Requests go over connections of our own; everything else goes through a client that knows it all.
-        self.session = _client(via, limits, is_rare=True)
-        """For what is rare. Each call opens a connection, so health checks see names and certificates new."""
-        self.kept_session = _client(via, limits, is_rare=False)
-        """For what may come with every request: its connections are used again."""
         self._limits = limits
         self._via = via.value
         self._targets: dict[str, _Target] = {}
         self.on_stream_end: Callable[[Worker, bool], None] = lambda worker, is_whole: None
         """Told of a worker whether it has sent all of a stream, or broke it off after its first event."""
+
+    def open(self) -> None:
+        """Make the clients for all but requests, which go over connections of our own."""
+        self.session = _client(self._via, self._limits, is_rare=True)
+        self.kept_session = _client(self._via, self._limits, is_rare=False)
 
     async def send(
         self, request: Request, worker: Worker, lease: Lease, *, prefill_only: bool = False
@@ -188,12 +193,12 @@ class HttpTransport:
         return target
 
 
-def _client(via: Via, limits: WorkerLimitsSection, *, is_rare: bool) -> aiohttp.ClientSession:
+def _client(via: bytes, limits: WorkerLimitsSection, *, is_rare: bool) -> aiohttp.ClientSession:
     """Nothing is unpacked that workers pack, who are told not to: it could become of any size."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, force_close=is_rare),
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"via": via.value.decode("ascii"), "accept-encoding": "identity"},
+        headers={"via": via.decode("ascii"), "accept-encoding": "identity"},
         auto_decompress=False,
         max_headers=limits.max_header_count,
     )

@@ -12,6 +12,7 @@ from radixway.routing import Findings, ProbeFailed, Worker, read_version
 from radixway.routing.kv_events import NotReachable, told_by
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
 from radixway.transports.connection_errors import explain_connection_error
+from radixway.transports.http import HttpTransport
 from radixway.web import LoopDetected
 
 
@@ -21,8 +22,8 @@ class HttpProbe:
     Where its tokenizer lies is said there too, and in vLLM's `root` of a model; adapters have a `parent`.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, timeout_s: float) -> None:
-        self._session = session
+    def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
+        self._transport = transport
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     async def check(self, worker: Worker) -> None:
@@ -81,7 +82,7 @@ class HttpProbe:
     async def _get(self, worker: Worker, path: str) -> tuple[int, Any]:
         headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
-            async with self._session.get(
+            async with self._transport.session.get(
                 worker.url + path, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 body = await read_at_most(response)

@@ -10,6 +10,7 @@ import aiohttp
 
 from radixway.routing import Registry, Report, Worker, WorkerState, read_report
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.transports.http import HttpTransport
 
 _GOOD_FOR_S = 2.0
 _PATIENCE_S = 1.0
@@ -22,10 +23,10 @@ class WorkerReports:
     """Keeps `Worker.report`. Belongs to one event loop."""
 
     def __init__(
-        self, registry: Registry, session: aiohttp.ClientSession, clock: Callable[[], float] = monotonic
+        self, registry: Registry, transport: HttpTransport, clock: Callable[[], float] = monotonic
     ) -> None:
         self._registry = registry
-        self._session = session
+        self._transport = transport
         self._clock = clock
         self._asked_at = -_GOOD_FOR_S
         self._asking = asyncio.Lock()
@@ -49,7 +50,7 @@ class WorkerReports:
     async def _ask(self, worker: Worker) -> Report | None:
         headers = {"authorization": f"Bearer {worker.api_key}"} if worker.api_key else None
         try:
-            async with self._session.get(
+            async with self._transport.session.get(
                 f"{worker.url}/metrics",
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=_PATIENCE_S),

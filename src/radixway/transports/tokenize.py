@@ -10,6 +10,7 @@ import msgspec
 from radixway.routing import Worker
 from radixway.routing.worker_tokens import Refused, Silent
 from radixway.transports.bounded import AnswerTooLarge, read_at_most
+from radixway.transports.http import HttpTransport
 
 
 class _Answer(msgspec.Struct):
@@ -23,8 +24,8 @@ _read_answer = msgspec.json.Decoder(_Answer).decode
 class HttpTokenize:
     """An `AskWorker` over HTTP."""
 
-    def __init__(self, session: aiohttp.ClientSession, timeout_s: float) -> None:
-        self._session = session
+    def __init__(self, transport: HttpTransport, timeout_s: float) -> None:
+        self._transport = transport
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     async def __call__(self, worker: Worker, question: bytes) -> Sequence[int]:
@@ -32,7 +33,7 @@ class HttpTokenize:
         if worker.api_key:
             headers["authorization"] = f"Bearer {worker.api_key}"
         try:
-            async with self._session.post(
+            async with self._transport.kept_session.post(
                 worker.url + "/tokenize",
                 data=question,
                 headers=headers,

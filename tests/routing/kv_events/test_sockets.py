@@ -29,6 +29,7 @@ class Ear:
         self.index = BlockIndex()
         self.registry.on_add.append(self._enroll)
         self.events = KvEvents(self.registry, self.index, SIZE, KvEventCounts(), timing)
+        self.events.open()
         self.events.on_change.append(lambda _: self._changed.set())
         self._changed = asyncio.Event()
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from radixway.component import running
 from radixway.config import WorkerSection
 from radixway.routing import Found, Membership, Registry
 from radixway.scale import Discovery
@@ -48,7 +49,7 @@ async def test_what_a_source_said_last_holds_while_it_fails_and_it_is_followed_a
     source, metrics = Scripted(), Metrics()
     discovery = Discovery(Membership(registry), [source], metrics)
     assert discovery.describe()["scripted"] == {"state": "starting", "problem": None, "workers": 0}
-    async with discovery.running():
+    async with running([discovery]):
         await source.followed.acquire()
         await source.says(A, B)
         for failure in (SourceFailed("no answer"), ZeroDivisionError("ours")):
@@ -69,7 +70,7 @@ async def test_what_a_source_said_last_holds_while_it_fails_and_it_is_followed_a
 
 async def test_sources_that_fail_do_not_hold_up_the_others(registry):
     bad, good = Scripted("bad"), Scripted("good")
-    async with Discovery(Membership(registry), [bad, good], Metrics()).running():
+    async with running([Discovery(Membership(registry), [bad, good], Metrics())]):
         bad.words.put_nowait(SourceFailed("no answer"))
         await good.says(A)
         assert urls(registry) == [A]

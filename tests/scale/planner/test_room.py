@@ -5,6 +5,7 @@ import json
 import logging
 import time
 
+from radixway.component import running
 from radixway.config import PlannerSection, RoutingSection, WorkerSection
 from radixway.routing import Registry, RoutingRequest, Selector, Share, Worker, WorkerState
 from radixway.scale.planner.room import PlannerRoom, fleet_of
@@ -157,7 +158,7 @@ async def test_a_look_that_meets_a_defect_is_not_the_last(caplog):
 
         room.look = look
         with caplog.at_level(logging.CRITICAL):
-            async with room.running():
+            async with running([room]):
                 await again.wait()
 
 

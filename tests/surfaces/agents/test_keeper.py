@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
+from radixway.component import CannotErase, Subject, running
 from radixway.config import ConfigError, TrajectoriesSection
-from radixway.pipeline import CannotErase, Subject
-from radixway.surfaces.agents.erasing import ErasableSessions
 from radixway.surfaces.agents.errors import ArchiveBroken, SessionConflict, SessionGone
 from radixway.surfaces.agents.export import json_lines
 from radixway.surfaces.agents.keeper import SessionKeeper
@@ -33,11 +32,8 @@ async def any_model(model: str | None) -> tuple[str, Any]:
 @asynccontextmanager
 async def open_keeper(path: Path | None = None) -> AsyncIterator[SessionKeeper]:
     keeper = SessionKeeper(TrajectoriesSection(sessions={"path": path}), any_model)
-    await keeper.open()
-    try:
+    async with running([keeper]):
         yield keeper
-    finally:
-        await keeper.close()
 
 
 async def begin(keeper: SessionKeeper, session: Session) -> Turn:
@@ -121,16 +117,16 @@ async def test_somebody_is_forgotten_whose_call_is_under_way_as_soon_as_it_ends(
         hers, his = await keeper.for_call("hers", user="alice"), await keeper.for_call("his", user="bob")
         for session in (hers, his):
             await end(keeper, session, await begin(keeper, session), session.id)
-        sessions, store = ErasableSessions(keeper), keeper.book.store
+        store = keeper.book.store
         whole = store.tokens
         turn = await begin(keeper, hers)
         with pytest.raises(CannotErase, match="under way"):
-            await sessions.erase(Subject("default", "alice"))
+            await keeper.erase(Subject("default", "alice"))
         assert keeper.book.find("hers") is None
         await end(keeper, hers, turn, "late")
-        assert await sessions.erase(Subject("default", "alice")) == 0
+        assert await keeper.erase(Subject("default", "alice")) == 0
         assert store.tokens == whole, "both said the same: his record stays"
-        assert await sessions.erase(Subject("default", session="his")) == 1
+        assert await keeper.erase(Subject("default", session="his")) == 1
         assert store.tokens == 0
         store.check()
 
@@ -142,7 +138,6 @@ async def test_what_the_file_could_not_forget_is_not_taken_for_forgotten(
     async with open_keeper(path) as keeper:
         session = await keeper.for_call("hers", user="alice")
         await end(keeper, session, await begin(keeper, session))
-        sessions = ErasableSessions(keeper)
         with monkeypatch.context() as full:
 
             def delete(*_: Any) -> None:
@@ -151,7 +146,7 @@ async def test_what_the_file_could_not_forget_is_not_taken_for_forgotten(
             full.setattr(keeper._archive, "delete", delete)
             for _ in range(2):
                 with pytest.raises(CannotErase):
-                    await sessions.erase(Subject("default", "alice"))
-        await sessions.erase(Subject("default", "alice"))
+                    await keeper.erase(Subject("default", "alice"))
+        await keeper.erase(Subject("default", "alice"))
     async with open_keeper(path) as keeper:
         assert len(keeper.book) == 0

@@ -189,9 +189,7 @@ async def test_a_name_of_the_gateways_own_opens_it_and_a_proxy_on_this_machine_c
 
 async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
-        door = doors.ConsoleDoor(
-            gateway.gateway.config.console, gateway.gateway, gateway.gateway._gate.access
-        )
+        door = doors.ConsoleDoor(gateway.gateway.config.console, gateway.gateway, gateway.gateway.gate.access)
 
         async def from_afar(scope, receive, send):
             await door({**scope, "client": ("203.0.113.7", 4000)}, receive, send)
@@ -203,7 +201,7 @@ async def test_a_stranger_finds_it_closed_where_there_is_no_key(visitor):
                 assert answer.status == 403
             async with visitor.post(f"{url}/console/sign-in", data={"key": "anything"}) as answer:
                 assert answer.status == 403
-        await door.close()
+        await door.stop()
 
 
 async def test_several_processes_on_one_port_lead_a_visitor_back_to_the_same_console(visitor):
@@ -292,6 +290,6 @@ async def test_one_that_does_not_start_is_told_and_not_asked_for_again_and_again
 async def test_it_can_be_started_before_anybody_comes(visitor):
     async with running_gateway(gateway={"drain_s": 1}) as gateway:
         port = int(gateway.url.rpartition(":")[2])
-        gateway.gateway.console.start(port)
+        gateway.gateway.console.preload(port)
         await started(gateway)
         assert "is starting" not in (await get(visitor, gateway, "/console/"))[2]

@@ -206,7 +206,7 @@ async def test_what_makes_no_sense_is_refused_the_same():
         assert (await ways.same(body=chat(), headers=[("x-radixway-ttft-ms", "soon")])).status == 400
         assert (await ways.same(method="GET")).status == 405
         assert (await ways.same()).status == 400
-        via = ("via", ways.other.gateway._via.value.decode())
+        via = ("via", ways.other.gateway.via.value.decode())
         assert (await ways.envoy.ask("POST", CHAT, [via], json.dumps(chat()).encode())).status == 508
 
 

@@ -18,7 +18,7 @@ from radixway.chat.records import OF_TENANTS
 from radixway.chat.schema import chats, messages, users
 from radixway.chat.statements import UNDER_WAY
 from radixway.chat.webhooks import Event, Outbox
-from radixway.pipeline import CannotErase
+from radixway.component import CannotErase
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from radixway.chat.database import Database
 from radixway.chat.ids import new_id
 from radixway.chat.privacy.owners import OWNERS
 from radixway.chat.schema import unscrubbed
-from radixway.pipeline import CannotErase
+from radixway.component import CannotErase
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import uvloop
 
+from radixway.component import running
 from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine, Progress
 from radixway.engine.errors import EngineError
@@ -90,7 +91,7 @@ async def serve(
         try:
             engine.start()
             app = build_app(engine, tokenizer, config, tracing=tracing)
-            async with tracing.running() if tracing is not None else nullcontext():
+            async with running([] if tracing is None else [tracing]):
                 await serve_app(
                     app,
                     listener,

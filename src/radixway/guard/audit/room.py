@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
+from radixway.component import CannotErase, Component, Subject
 from radixway.guard.audit.log import AuditLog, AuditUnavailable
 from radixway.guard.audit.rules import RuleBlocks
-from radixway.pipeline import CannotErase, GatewayError, Middleware, Next, Reply, Request, Subject
+from radixway.pipeline import GatewayError, Middleware, Next, Reply, Request
 
 
 class NotAudited(GatewayError):
@@ -19,14 +18,14 @@ class NotAudited(GatewayError):
     retry_after_s = 1
 
 
-class AuditRoom:
-    """The log, and what becomes of requests while it cannot be written. A `pipeline.Erasable`.
+class AuditRoom(Component):
+    """The log, and what becomes of requests while it cannot be written.
 
     Erasing somebody is forgetting the key of their pseudonym: the entries stay, and are nobody's.
     """
 
     name = "audit"
-    by = frozenset({"tenant", "user"})
+    erasable_by = frozenset({"tenant", "user"})
 
     def __init__(self, log: AuditLog, *, blocks: bool) -> None:
         self.log = log
@@ -36,17 +35,16 @@ class AuditRoom:
         """To stand outside of the guard and the semantic layer."""
         return [*([_Gate(self.log)] if self._blocks else ()), RuleBlocks(self.log)]
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Raises ConfigError."""
+    async def start(self) -> None:
+        """Open the log. Raises ConfigError."""
         await self.log.open()
-        try:
-            yield
-        finally:
-            await self.log.close()
+
+    async def stop(self) -> None:
+        """Write what waits, and close the log."""
+        await self.log.close()
 
     async def erase(self, subject: Subject) -> int:
-        """See `Erasable`: how many users."""
+        """See `Component`: how many users."""
         try:
             gone = await self.log.work(lambda pseudonyms: pseudonyms.forget(subject.tenant, subject.user))
         except AuditUnavailable as error:

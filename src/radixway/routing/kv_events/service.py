@@ -58,10 +58,14 @@ class KvEvents:
         self._feeds: dict[Worker, _Feed] = {}
         self._context: zmq.asyncio.Context | None = None
         self._replays = asyncio.Semaphore(_REPLAYS_AT_ONCE)
-        registry.on_add.append(self._look_at)
-        registry.on_learn.append(self._look_at)
-        registry.on_state.append(self._reconcile)
-        registry.on_remove.append(self._drop)
+        self._registry = registry
+
+    def open(self) -> None:
+        """Follow the workers that publish, from when they are added on."""
+        self._registry.on_add.append(self._look_at)
+        self._registry.on_learn.append(self._look_at)
+        self._registry.on_state.append(self._reconcile)
+        self._registry.on_remove.append(self._drop)
 
     async def close(self) -> None:
         """Hear nothing more."""

@@ -1,11 +1,20 @@
 """Where workers come from: sources that tell which there are now, each in a task of its own.
 
-The configuration's workers are told once, by `app.py`; the rest comes and goes without a restart.
+The configuration's workers are told once, at the start; the rest comes and goes without a restart.
 """
 
 from radixway.scale.discovery.build import build_discovery
+from radixway.scale.discovery.configured import ConfiguredWorkers
 from radixway.scale.discovery.discovery import Discovery
 from radixway.scale.discovery.registration import Registrations
 from radixway.scale.discovery.source import Source, SourceFailed, Tell
 
-__all__ = ["Discovery", "Registrations", "Source", "SourceFailed", "Tell", "build_discovery"]
+__all__ = [
+    "ConfiguredWorkers",
+    "Discovery",
+    "Registrations",
+    "Source",
+    "SourceFailed",
+    "Tell",
+    "build_discovery",
+]

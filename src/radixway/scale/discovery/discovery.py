@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from radixway.component import Component
 from radixway.net.stopping import stop
 from radixway.routing import Found, Membership
 from radixway.scale.discovery.source import Source, SourceFailed
@@ -31,12 +31,15 @@ class _Followed:
     pause_s: float = _PAUSES_S[0]
 
 
-class Discovery:
+class Discovery(Component):
     """A task for each source. One that fails is followed again; what it said last holds until then."""
+
+    name = "discovery"
 
     def __init__(self, membership: Membership, sources: Sequence[Source], metrics: Metrics) -> None:
         self._membership = membership
         self._followed = [_Followed(source) for source in sources]
+        self._tasks: list[asyncio.Task[None]] = []
         metrics.counters(
             "radixway_discovery_changes",
             "What sources' words have done to workers",
@@ -58,19 +61,18 @@ class Discovery:
             "min",
         )
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Follow them; workers stay as they are at the end."""
+    async def start(self) -> None:
+        """Follow the sources."""
         loop = asyncio.get_running_loop()
-        tasks = [
+        self._tasks = [
             loop.create_task(self._keep_following(each), name=f"discovery {each.source.name}")
             for each in self._followed
         ]
-        tasks.append(loop.create_task(self._keep_retiring(), name="discovery retires workers"))
-        try:
-            yield
-        finally:
-            await stop(tasks)
+        self._tasks.append(loop.create_task(self._keep_retiring(), name="discovery retires workers"))
+
+    async def stop(self) -> None:
+        """Follow them no more; workers stay as they are."""
+        await stop(self._tasks)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`: each source that is followed."""

@@ -29,9 +29,9 @@ class ZmqTransport:
     def __init__(self, bind: str, peers: Sequence[str]) -> None:
         self._bind = bind
         self._peers = peers
-        self._context = zmq.Context()
-        self._out = self._context.socket(zmq.PUB)
-        self._in = zmq.asyncio.Socket(self._context, zmq.SUB)
+        self._context: zmq.Context[zmq.Socket[bytes]]
+        self._out: zmq.Socket[bytes]
+        self._in: zmq.asyncio.Socket
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -40,15 +40,18 @@ class ZmqTransport:
         return self._out.getsockopt_string(zmq.LAST_ENDPOINT)
 
     async def open(self, hear: Hear) -> None:
-        self._set_up()
+        self._make_sockets()
         try:
             self._out.bind(self._bind)
+            self._in.subscribe(b"")
+            for peer in self._peers:
+                self.connect(peer)
         except zmq.ZMQError as error:
             await self.close()
             raise ConfigError(f"scale.sync.bind: cannot listen on {self._bind}: {error.strerror}") from None
-        self._in.subscribe(b"")
-        for peer in self._peers:
-            self.connect(peer)
+        except ConfigError:
+            await self.close()
+            raise
         self._reading = asyncio.get_running_loop().create_task(self._read(hear), name="load sync over zmq")
 
     def connect(self, peer: str) -> None:
@@ -73,7 +76,10 @@ class ZmqTransport:
         self._out.close(linger=_LINGER_MS)
         await asyncio.to_thread(self._context.term)
 
-    def _set_up(self) -> None:
+    def _make_sockets(self) -> None:
+        self._context = zmq.Context()
+        self._out = self._context.socket(zmq.PUB)
+        self._in = zmq.asyncio.Socket(self._context, zmq.SUB)
         for socket in (self._out, self._in):
             socket.set_hwm(_UNSENT_MESSAGES)
             socket.ipv6 = any("[" in endpoint for endpoint in (self._bind, *self._peers))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from radixway.component import Component
 from radixway.config import SyncSection
 from radixway.routing import Ledger, Registry, Worker
 from radixway.scale.load_sync.message import VERSION, BadMessage, Letters, Message
@@ -19,25 +19,27 @@ from radixway.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 
-class LoadSync:
+class LoadSync(Component):
     """One gateway's part. A lease's step costs it a set's `add`; the rest happens between requests.
 
     Workers whose load changed are told of together, `interval_s` after the first of them, and all workers
     every `heartbeat_s`. A gateway that was not heard for `forget_after_s` has nothing in hand any more.
     """
 
+    name = "load_sync"
+
     def __init__(
         self,
         config: SyncSection,
-        name: str,
+        own_name: str,
         registry: Registry,
         ledger: Ledger,
         transport: Transport,
         metrics: Metrics,
     ) -> None:
-        """`name`: what people at other gateways see of this one."""
+        """`own_name`: what people at other gateways see of this one."""
         self.id = secrets.token_hex(8)
-        self.name = name
+        self._own_name = own_name
         self.on_news: list[Callable[[], None]] = []
         """Called when another gateway's load has changed, or it is heard for the first time or forgotten."""
         self._config = config
@@ -74,26 +76,22 @@ class LoadSync:
             lambda: sum(worker.load.elsewhere.requests for worker in registry),
         )
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Tell and listen; at the end say good-bye: a full message without anything in hand.
-
-        Raises ConfigError for what can never work.
-        """
+    async def start(self) -> None:
+        """Tell and listen. Raises ConfigError for what can never work."""
         await self._transport.open(self.hear)
         self._ledger.on_step = self._note
         self._registry.on_add.append(self._adopt)
         self._beat()
-        try:
-            yield
-        finally:
-            self._ledger.on_step = None
-            self._registry.on_add.remove(self._adopt)
-            for timer in (self._send_soon, self._next_beat):
-                if timer is not None:
-                    timer.cancel()
-            self._send((), full=True)
-            await self._transport.close()
+
+    async def stop(self) -> None:
+        """Say good-bye: a full message without anything in hand."""
+        self._ledger.on_step = None
+        self._registry.on_add.remove(self._adopt)
+        for timer in (self._send_soon, self._next_beat):
+            if timer is not None:
+                timer.cancel()
+        self._send((), full=True)
+        await self._transport.close()
 
     def hear(self, data: bytes) -> None:
         """A message has come. A bad one is counted and nothing else."""
@@ -171,7 +169,7 @@ class LoadSync:
 
     def _send(self, workers: Iterable[Worker], *, full: bool) -> None:
         shares = {worker.url: worker.load.share() for worker in workers if worker.load.total}
-        message = Message(VERSION, self.id, self.name, self._sequence, full, shares)
+        message = Message(VERSION, self.id, self._own_name, self._sequence, full, shares)
         self._sequence += 1
         self._transport.send(self._letters.write(message))
         self._sent().inc()

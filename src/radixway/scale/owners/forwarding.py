@@ -14,6 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from radixway.component import Component
 from radixway.config import Config, SessionPolicy, StickyLeastLoadedPolicy
 from radixway.pipeline import GatewayError, StreamBroken
 from radixway.scale.owners.fleet import Fleet
@@ -60,8 +61,10 @@ class OwnerAway(GatewayError):
     retry_after_s = 1
 
 
-class Forwarding:
+class Forwarding(Component):
     """An ASGI application around one. A request is passed on once at most."""
+
+    name = "gateways"
 
     def __init__(
         self,
@@ -85,19 +88,18 @@ class Forwarding:
         self._passed_on = metrics.counter("radixway_passed_on", "Requests that another gateway answered")
         self._away = metrics.counter("radixway_passed_on_failed", "Requests whose gateway did not answer")
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Hold connections to the others."""
+    async def start(self) -> None:
+        """Hold connections to the others from now on."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
-        async with aiohttp.ClientSession(
-            timeout=timeout, connector=connector, auto_decompress=False
-        ) as self._session:
-            try:
-                yield
-            finally:
-                await asyncio.gather(*(pulse.close() for pulse in self._pulses.values()))
-        self._session = None
+        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
+
+    async def stop(self) -> None:
+        """Let go of the others."""
+        await asyncio.gather(*(pulse.close() for pulse in self._pulses.values()))
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""

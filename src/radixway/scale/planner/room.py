@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from fastapi import APIRouter
 
+from radixway.component import Component
 from radixway.config import PlannerSection
+from radixway.net.stopping import stop
 from radixway.pipeline import GatewayError, Next
 from radixway.routing import Load, Registry, Worker, WorkerState
 from radixway.scale.planner.capacity import PlannedRole
@@ -32,8 +33,10 @@ class PlannerOff(GatewayError):
     code = "planner_off"
 
 
-class PlannerRoom:
+class PlannerRoom(Component):
     """One planner for each model that workers serve. Belongs to one event loop."""
+
+    name = "planner"
 
     def __init__(
         self, config: PlannerSection, registry: Registry, metrics: Metrics, clock: Callable[[], float]
@@ -44,6 +47,7 @@ class PlannerRoom:
         self._clock = clock
         self._forecast = forecaster(config.forecast)
         self._watch: Watch | None = None
+        self._looking: asyncio.Task[None]
         self._planners: dict[str, ModelPlanner] = {}
         self.gateways: Callable[[], Collection[object]] = tuple
         """The other gateways, as far as they are heard."""
@@ -75,8 +79,8 @@ class PlannerRoom:
         self._watch = Watch(dispatch, self._registry)
         return self._watch
 
-    def describe(self) -> dict[str, Any]:
-        """For `/plan`: what is proposed for every model, and why."""
+    def explain(self) -> dict[str, Any]:
+        """Return, for `/plan`, what is proposed for every model, and why."""
         return {
             "interval_s": self._config.interval_s,
             "load_interval_s": self._config.load_interval_s,
@@ -84,16 +88,13 @@ class PlannerRoom:
             "models": [plan.explain() for plan in self.plans.values()],
         }
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         """Look every `load_interval_s`."""
-        looking = asyncio.create_task(self._look_on())
-        try:
-            yield
-        finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+        self._looking = asyncio.create_task(self._look_on())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        await stop([self._looking])
 
     async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
@@ -219,6 +220,6 @@ def plan_routes(room: PlannerRoom | None) -> APIRouter:
         """How many replicas each model should have, by role, and why."""
         if room is None:
             raise PlannerOff("nothing is planned: configure scale.planner")
-        return room.describe()
+        return room.explain()
 
     return router

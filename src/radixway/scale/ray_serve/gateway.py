@@ -69,14 +69,11 @@ class GatewayReplica:
         self._engines = [engine.deployment_id for engine in engines]
 
     def __serve_build_asgi_app__(self) -> ServedByRay:
-        gateway = Gateway(self._config)
-        if self._engines:
-            gateway.sources.append(RayReplicas(self._engines))
         sync = self._config.scale.sync
         if sync is not None and sync.ray:
             self._peers = RayPeers(serve.get_replica_context().replica_id.deployment_id)
-            gateway.load_transport = self._peers
-        return ServedByRay(gateway)
+        sources = [RayReplicas(self._engines)] if self._engines else []
+        return ServedByRay(Gateway(self._config, sources=sources, load_transport=self._peers))
 
     def record_replica_metadata(self) -> dict[str, Any]:
         """For the other replicas; asked once the gateway runs."""

@@ -5,7 +5,6 @@ agent ◄─ wire's reply or events ◄─ AnswerEvents ◄─ keeper.end ◄─
 """
 
 from radixway.surfaces.agents.calls import AgentCalls, AgentExchange
-from radixway.surfaces.agents.erasing import ErasableSessions
 from radixway.surfaces.agents.keeper import SessionKeeper
 from radixway.surfaces.agents.road import AgentRoad
 from radixway.surfaces.agents.routes import count_routes, session_routes
@@ -14,7 +13,6 @@ __all__ = [
     "AgentCalls",
     "AgentExchange",
     "AgentRoad",
-    "ErasableSessions",
     "SessionKeeper",
     "count_routes",
     "session_routes",

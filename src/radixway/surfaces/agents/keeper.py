@@ -10,9 +10,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from radixway.config import ConfigError, TrajectoriesSection
+from radixway.component import CannotErase, Component, Subject
+from radixway.config import DEFAULT_TENANT, ConfigError, TrajectoriesSection
 from radixway.pipeline import BadRequest, TokenizerOf
 from radixway.surfaces.agents.errors import (
     ArchiveBroken,
@@ -23,7 +25,7 @@ from radixway.surfaces.agents.errors import (
     SessionNotFound,
 )
 from radixway.surfaces.agents.speaking import Speaking
-from radixway.trajectories import Memory, StoreFull, TrajectoryStore
+from radixway.trajectories import Hold, Memory, StoreFull, TrajectoryStore, forget_paths
 from radixway.trajectories.replies import Sampled
 from radixway.trajectories.sessions import (
     Archive,
@@ -45,13 +47,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_MODELS = 64
-MOST_USERS = 64
+_MOST_USERS = 64
 """Of one session that are remembered."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@+-]{0,127}")
 
 
-class SessionKeeper:
+@dataclass(slots=True)
+class _Erased:
+    """What is still to be done of a session that nobody finds any more."""
+
+    session: Session
+    holds: list[Hold]
+    in_file: bool = True
+
+
+class SessionKeeper(Component):
     """All sessions of a gateway. Its methods are the event loop's; the file has a thread of its own."""
+
+    name = "sessions"
+    erasable_by = frozenset({"tenant", "user", "session"})
 
     def __init__(
         self,
@@ -72,10 +86,11 @@ class SessionKeeper:
         self._archive: Archive | None = None
         self._thread = ThreadPoolExecutor(1, "radixway-sessions")
         self._loading = asyncio.Lock()
+        self._erased: list[_Erased] = []
         self._speaking: OrderedDict[str, Speaking] = OrderedDict()
         """By model, the one used longest ago first. Bounded: one tokenizer for all makes any name a model."""
 
-    async def open(self) -> None:
+    async def start(self) -> None:
         """Find what the file has, if there is one. Raises ConfigError for one that cannot be used."""
         path = self._section.path
         if path is None:
@@ -90,11 +105,35 @@ class SessionKeeper:
         for session in found:
             self.book.take(session)
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Let go of the file; everything of it is written."""
         if self._archive is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._archive.close)
         self._thread.shutdown(wait=False)
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many sessions, each as a whole, whoever else called it. What is under way ends
+        as it would, and is not kept. Of one that more called than are remembered it may be anybody.
+        """
+        meant = [session for session in self.book if _is_meant(session, subject)]
+        for session in meant:
+            holds = [call.hold for call in session.calls.values() if call.hold is not None]
+            holds += [turn.hold for turn in session.turns]
+            self._erased.append(_Erased(session, holds))
+            self.book.remove(session)
+        try:
+            for left in self._erased:
+                if left.in_file:
+                    await self.delete_from_file(left.session.id, scrub=True)
+                    left.in_file = False
+        except ArchiveBroken as error:
+            raise CannotErase(str(error)) from None
+        for left in [left for left in self._erased if not left.session.turns]:
+            forget_paths({hold.node: self.book.store for hold in left.holds})
+            self._erased.remove(left)
+        if self._erased:
+            raise CannotErase(f"calls of {len(self._erased)} sessions are under way")
+        return len(meant)
 
     async def speaking(self, model: str | None) -> Speaking:
         """How a model is spoken to. Raises NoTokenizer."""
@@ -154,7 +193,7 @@ class SessionKeeper:
             raise SessionNotFound(session_id)
         _check_open(session)
         users = users_of(session)
-        is_new = user is not None and user not in users and len(users) < MOST_USERS
+        is_new = user is not None and user not in users and len(users) < _MOST_USERS
         if is_new or not owned.items() <= session.metadata.items():
             session.metadata |= owned | ({"users": [*users, user]} if is_new else {})
             await self.write(session)
@@ -338,6 +377,15 @@ def users_of(session: Session) -> list[str]:
     """Who called it, as far as anybody said."""
     users = session.metadata.get("users")
     return [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
+
+
+def _is_meant(session: Session, subject: Subject) -> bool:
+    if session.metadata.get("tenant", DEFAULT_TENANT) != subject.tenant:
+        return False
+    if subject.session not in (None, session.id):
+        return False
+    users = users_of(session)
+    return subject.user is None or subject.user in users or len(users) >= _MOST_USERS
 
 
 def _check_open(session: Session) -> None:

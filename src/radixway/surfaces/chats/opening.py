@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from radixway.chat.metrics import AnswerMetrics
+from radixway.component import CannotErase, Component, Subject
 from radixway.config import ChatSection, ConfigError, radixway_home
 from radixway.erasure import Erasure
 from radixway.pipeline import Reply, Request
 from radixway.routing import Registry
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.chats.responses.paths import cannot_be_opened, is_for_responses
-from radixway.surfaces.chats.screening import Screening
 from radixway.tenants import TenantsRoom
 from radixway.web import Receive, Scope, Send
 
 if TYPE_CHECKING:
     from radixway.chat.completions import Road
     from radixway.chat.room import ChatRoom
+    from radixway.chat.safety import Screen
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +50,14 @@ def is_for_chats(path: str) -> bool:
     return first == "admin" and rest.partition("/")[0] in _ADMIN
 
 
-class Chats:
-    """An ASGI application, in one event loop. What could not be opened is tried again with the next call."""
+class Chats(Component):
+    """An ASGI application, in one event loop. What could not be opened is tried again with the next call.
+
+    To erase somebody, users are named by id, or as `provider:account`.
+    """
+
+    name = "chats"
+    erasable_by = frozenset({"tenant", "user"})
 
     def __init__(
         self,
@@ -58,7 +65,7 @@ class Chats:
         registry: Registry,
         road: Road,
         erasure: Erasure | None = None,
-        screening: Screening | None = None,
+        screen: Screen | None = None,
         metrics: AnswerMetrics | None = None,
         *,
         least_priority: int = -1,
@@ -66,7 +73,7 @@ class Chats:
         named: Callable[[], Iterable[str]] = tuple,
         access: AdminAccess | None = None,
     ) -> None:
-        """`erasure`: forgets a user in all rooms, when they ask for it. `screening`: has questions judged.
+        """`erasure`: forgets a user in all rooms, when they ask for it. `screen`: judges questions.
         `metrics`: told of answers. `least_priority`: see `ChatRoom`. `tenants`: whose keys count.
         `named`: what `road` knows besides models of workers. `access`: of whoever runs the gateway, who may
         chat, too; None: nobody counts as that.
@@ -80,7 +87,7 @@ class Chats:
         self._least_priority = least_priority
         self._named = named
         self._access = access
-        self._screening = screening
+        self._screen = screen
         self._metrics = metrics
         self._tenants = tenants
         self._app: ASGIApp | None = None
@@ -90,28 +97,38 @@ class Chats:
         """What is wrong while there is no room."""
         self._open = AsyncExitStack()
         self._lock = asyncio.Lock()
+        self._listens = (registry.on_state, registry.on_learn, registry.on_remove)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """They answer while this holds. Where there are any already they are opened now: what was under way
-        when the last gateway ended goes on.
+    async def start(self) -> None:
+        """Open them now where there are any already: what was under way when the last gateway ended goes on.
 
         Raises ConfigError.
         """
-        listens = (self._registry.on_state, self._registry.on_learn, self._registry.on_remove)
-        async with self._open:
-            self._open.callback(self._close)
-            if self._screening is not None:
-                await self._open.enter_async_context(self._screening.running())
-            if self.are_there():
-                await self._opened()
-            for told in listens:
-                told.append(self._look)
+        if self.are_there():
             try:
-                yield
-            finally:
-                for told in listens:
-                    told.remove(self._look)
+                await self._opened()
+            except BaseException:
+                await self._open.aclose()
+                raise
+        for told in self._listens:
+            told.append(self._look)
+
+    async def stop(self) -> None:
+        """Close them, if they are open."""
+        for told in self._listens:
+            told.remove(self._look)
+        if self.warming is not None:
+            self.warming.cancel()
+        await self._open.aclose()
+        self.room = self._app = None
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`: how many rows there were."""
+        if self.room is not None:
+            return await self.room.forgetting.forget(subject.tenant, subject.user)
+        if self.are_there():
+            raise CannotErase("chats are not open yet")
+        return 0
 
     def warm_up(self) -> None:
         """Import what the first call needs, in a thread: for servers that listen already. Nothing is opened,
@@ -222,7 +239,7 @@ class Chats:
             road,
             self._models,
             least_priority=self._least_priority,
-            screen=None if self._screening is None else self._screening.screen,
+            screen=self._screen,
         )
         await self._open.enter_async_context(room.running())
         self.room = room
@@ -238,11 +255,6 @@ class Chats:
         """That the road answers for."""
         served = self._registry.models()
         return served.union(self._named()) if served else served
-
-    def _close(self) -> None:
-        if self.warming is not None:
-            self.warming.cancel()
-        self.room = self._app = None
 
     def _look(self, _: object) -> None:
         if self.room is not None:

@@ -8,8 +8,8 @@ from fastapi.responses import JSONResponse
 from starlette.responses import StreamingResponse
 
 from radixway.chat.room import ChatRoom
+from radixway.component import CannotErase, Subject
 from radixway.erasure import Erasure
-from radixway.pipeline import CannotErase, Subject
 from radixway.surfaces.chats.who import Who
 
 _LINES = "application/x-ndjson"
@@ -43,7 +43,7 @@ def privacy_routes(room: ChatRoom, who: Who, erasure: Erasure | None) -> APIRout
         """Forget the user with all their chats, in every room of the gateway."""
         known = await room.accounts.find(user)
         if erasure is not None:
-            erased = await erasure.erase(Subject(known.tenant, known.known_as))
+            erased = await erasure.erase_everywhere(Subject(known.tenant, known.known_as))
             return JSONResponse(erased.told(), 200 if erased.complete else 202)
         try:
             await room.forgetting.forget(known.tenant, known.id)

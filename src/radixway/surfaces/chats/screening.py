@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from radixway.chat.safety import SafetyService, Screen, Unjudged, Verdict, verdict_on
 from radixway.chat.safety.breaker import Breaker
+from radixway.component import Component
 from radixway.config import Config, ConfigError
+from radixway.net.stopping import stop
 from radixway.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Screening:
+class Screening(Component):
     """The screen of a gateway, as it is configured. Belongs to one event loop."""
+
+    name = "chat_safety"
 
     def __init__(
         self,
@@ -36,9 +40,9 @@ class Screening:
         Raises ConfigError: nobody could judge what is to be judged.
         """
         self._section = section = config.chat.safety
+        self._trying: list[asyncio.Task[None]] = []
         outcomes = metrics.counter(
-            "radixway_chat_safety", "Questions in chats that were judged for safety", "outcome"
-        )
+            "radixway_chat_safety"        )
         self._judge: SafetyService | GuardJudge
         if section.url is not None:
             breaker = Breaker(section.failures, section.rest_s)
@@ -49,25 +53,21 @@ class Screening:
             self._judge = GuardJudge(config, encoders, scan)
         self.screen = Screen(section, self._judge, lambda outcome: outcomes(outcome).inc())
 
-    def reports(self) -> dict[str, Callable[[], dict[str, object]]]:
-        """For `/health`."""
-        return {"chat_safety": self.screen.describe} if self._section.is_on else {}
+    def describe(self) -> dict[str, Any]:
+        """See `Component`: nothing where nothing is judged."""
+        return self.screen.describe() if self._section.is_on else {}
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Who judges is tried at once, where anything is to be judged: not only when somebody asks."""
-        trying = None
+    async def start(self) -> None:
+        """Try who judges at once, where anything is to be judged: not only when somebody asks."""
         if self._section.is_on:
             error = self._section.on_error
             log.info("chat.safety: level %d; what cannot be judged: %s", self._section.level, error)
-            trying = asyncio.create_task(self._try())
-        try:
-            yield
-        finally:
-            if trying is not None:
-                trying.cancel()
-                await asyncio.gather(trying, return_exceptions=True)
-            await self.screen.aclose()
+            self._trying = [asyncio.create_task(self._try())]
+
+    async def stop(self) -> None:
+        """Let go of who judges."""
+        await stop(self._trying)
+        await self.screen.aclose()
 
     async def _try(self) -> None:
         if not await self._judge.is_well():

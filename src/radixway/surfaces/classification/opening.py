@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from radixway.component import Component
 from radixway.config import Config, ConfigError
 from radixway.pipeline import AttackJudge, ModelStates, PersonalDataFinder
 from radixway.surfaces.classification.errors import ApiError
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from radixway.semantic.classification import Tasks
 
 
-class LazyRoom:
+class LazyRoom(Component):
     """Belongs to one event loop. What could not be opened is tried again with the next question."""
+
+    name = "classification"
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class LazyRoom:
                 self._tasks = await self._open()
             return self._tasks
 
-    async def aclose(self) -> None:
+    async def stop(self) -> None:
         """Let go of the encoder that was started here."""
         if self._own is not None:
             await self._own.aclose()

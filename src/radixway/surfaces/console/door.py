@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from importlib.util import find_spec
 from pathlib import Path
 
 import aiohttp
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.requests import HTTPConnection
 from starlette.routing import Route, WebSocketRoute
 
+from radixway.component import Component
 from radixway.config import ConsoleSection
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.console.passing import Headers, pass_request, pass_socket
 from radixway.surfaces.console.places import socket_of
 from radixway.surfaces.console.process import ConsoleProcess, NoConsole
-from radixway.surfaces.gate import Gate
-from radixway.surfaces.whoami import whoami_routes
-from radixway.web import App, Message, Receive, Scope, Send, join
+from radixway.web import App, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -44,30 +42,10 @@ _KEYS = (b"authorization", b"x-api-key")
 _INSTALL = "pip install 'radixway[console]'"
 
 
-@asynccontextmanager
-async def open_console(
-    config: ConsoleSection, app: App, rest: FastAPI, gate: Gate
-) -> AsyncIterator[ConsoleDoor | None]:
-    """While it holds, `rest` answers at `/console` with pages that ask `app`."""
-    routes = whoami_routes(gate)
-    join(rest.router, routes)
-    if not config.enabled:
-        yield None
-        return
-    door = ConsoleDoor(config, app, gate.access)
-    router = APIRouter()
-    for path in ("/console", "/console/{path:path}"):
-        router.routes.append(Route(path, door, include_in_schema=False))
-        router.routes.append(WebSocketRoute(path, door))
-    join(rest.router, router)
-    try:
-        yield door
-    finally:
-        await door.close()
-
-
-class ConsoleDoor:
+class ConsoleDoor(Component):
     """An ASGI application: finds the console that knows the visitor, and passes on."""
+
+    name = "console"
 
     def __init__(self, config: ConsoleSection, app: App, access: AdminAccess) -> None:
         self._process = ConsoleProcess(config, app)
@@ -80,7 +58,15 @@ class ConsoleDoor:
         """Whether the process answers, so that a visitor sees pages at once."""
         return self._process.is_ready
 
-    def start(self, port: int) -> None:
+    def routes(self) -> APIRouter:
+        """Return what is served at `/console`."""
+        router = APIRouter()
+        for path in ("/console", "/console/{path:path}"):
+            router.routes.append(Route(path, self, include_in_schema=False))
+            router.routes.append(WebSocketRoute(path, self))
+        return router
+
+    def preload(self, port: int) -> None:
         """Start the process in the background, if it does not run. `port`: the gateway's."""
         if self.is_ready or (self._starting is not None and not self._starting.done()):
             return
@@ -110,7 +96,7 @@ class ConsoleDoor:
                         await _away(scope, receive, send)
                         return
             if _shows_pages(scope) and not (self.is_ready or self._process.has_failed):
-                self.start(port or 0)
+                self.preload(port or 0)
                 await _starting(scope, receive, send)
                 return
             for again in (repeatable, False):
@@ -127,7 +113,7 @@ class ConsoleDoor:
             pass
         await _away(scope, receive, send)
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """End the process, and what is passed on to it or to others."""
         if self._starting is not None:
             self._starting.cancel()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any
 
@@ -15,6 +14,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from radixway.component import Component
 from radixway.config import ConfigError, ExtProcSection, ExtProcTlsSection
 from radixway.surfaces.extproc.conversation import Conversation, Terms
 from radixway.telemetry.tracing import read_caller
@@ -25,8 +25,10 @@ log = logging.getLogger(__name__)
 SERVICE: str = external_processor_pb2.DESCRIPTOR.services_by_name["ExternalProcessor"].full_name
 
 
-class EnvoyDoor:
-    """The service, from `running()` on. One conversation per HTTP request of Envoy's."""
+class EnvoyDoor(Component):
+    """The service. One conversation per HTTP request of Envoy's."""
+
+    name = "ext_proc"
 
     def __init__(self, config: ExtProcSection, terms: Terms, drain_s: float) -> None:
         """`drain_s`: how long conversations may go on once it is to stop."""
@@ -45,9 +47,8 @@ class EnvoyDoor:
         """`host:port`."""
         return _address(self._config.host, self.port)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Raises CannotListen, ConfigError: a file of TLS cannot be read."""
+    async def start(self) -> None:
+        """Listen. Raises CannotListen, ConfigError: a file of TLS cannot be read."""
         credentials = None if self._config.tls is None else _credentials(self._config.tls)
         bind(self._config.host, self._config.port).close()  # which says better than gRPC why it cannot
         _warn_if_open(self._config)
@@ -57,20 +58,20 @@ class EnvoyDoor:
             await self._server.start()
             for name in ("", SERVICE):
                 await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-            yield
-        finally:
+        except BaseException:
             await self.stop()
+            raise
 
     def begin_to_stop(self) -> None:
         """Take no new requests, and let those in hand go on for `drain_s`."""
-        if self._stopping is None:
+        if self._server is not None and self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
 
     async def stop(self) -> None:
         """The same, and return when all is over."""
         self.begin_to_stop()
-        assert self._stopping is not None
-        await self._stopping
+        if self._stopping is not None:
+            await self._stopping
 
     async def _stop(self) -> None:
         await self._health.enter_graceful_shutdown()

@@ -3,7 +3,6 @@
 A simulation is a job in a process of its own; here it is asked for, looked at and ended.
 """
 
-from radixway.surfaces.simulations.recent import recent_trace
 from radixway.surfaces.simulations.routes import simulation_routes
 
-__all__ = ["recent_trace", "simulation_routes"]
+__all__ = ["simulation_routes"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -15,11 +14,15 @@ from radixway.pipeline import BadRequest, GatewayError
 from radixway.simulate import SAMPLES, Full, Job, Jobs, Task, read_policies, sample, trace_of
 from radixway.simulate.jobs import TRACE
 from radixway.surfaces.access import AdminAccess
+from radixway.surfaces.simulations.recent import recent_trace
 from radixway.surfaces.simulations.shapes import Simulation, Simulations, told
+from radixway.telemetry import JournalBook
 from radixway.web import BadBody, read_fields
 
 RECENT = "recent"
 """The sample that is made of the latest requests."""
+_MOST_RECENT = 5000
+"""Of the latest requests, those that are simulated again."""
 
 _POLICIES = "expected_time,kv_aware,prefix_affinity,least_loaded,round_robin"
 
@@ -96,10 +99,10 @@ _ASKED: dict[str, Any] = {
 def simulation_routes(
     section: SimulationsSection,
     jobs: Jobs,
-    recent: Callable[[], Awaitable[bytes]],
+    journals: JournalBook,
     access: AdminAccess,
 ) -> APIRouter:
-    """`recent`: the latest requests as a trace, empty where none can be simulated."""
+    """`journals`: of the latest requests, which can be simulated again."""
     router = APIRouter(tags=["simulations"], dependencies=[Depends(access)])
 
     @router.get("/simulate")
@@ -139,7 +142,10 @@ def simulation_routes(
         if named is not None:
             if named not in (RECENT, *SAMPLES):
                 raise BadRequest(f"sample: {', '.join((RECENT, *SAMPLES))}, not {named!r}", param="sample")
-            trace = await recent() if named == RECENT else await asyncio.to_thread(sample, named)
+            if named == RECENT:
+                trace = await asyncio.to_thread(recent_trace, journals.latest(_MOST_RECENT))
+            else:
+                trace = await asyncio.to_thread(sample, named)
             if not trace:
                 raise BadRequest(
                     "none of the latest requests can be simulated: where there is one worker to choose "

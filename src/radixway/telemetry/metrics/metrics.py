@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from radixway.component import Component
 from radixway.config import ConfigError
 from radixway.telemetry.metrics.attempts import Attempts
 from radixway.telemetry.metrics.exchanges import Exchanges
@@ -29,8 +30,10 @@ _WRITE_EVERY_S = 1.0
 FamilyT = TypeVar("FamilyT", Counter, Histogram)
 
 
-class Metrics:
+class Metrics(Component):
     """One set of metrics in a registry of its own, so that two gateways in a process do not collide."""
+
+    name = "metrics"
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -54,6 +57,7 @@ class Metrics:
         ):
             self.register(collector)
         directory = os.environ.get(DIRECTORY)
+        self._writing: asyncio.Task[None] | None = None
         self._sharing: Sharing | None = None
         """With the other processes in that directory."""
         if directory:
@@ -170,21 +174,21 @@ class Metrics:
         """Publish a histogram; return what finds its child by the labels' values."""
         return _children(Histogram(name, text, labels, buckets=buckets, registry=self.registry), labels)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def start(self) -> None:
         """Count what is nobody's, and let other gateways know where several are told of together."""
-        writing = None if self._sharing is None else asyncio.create_task(_write_on(self._sharing))
+        if self._sharing is not None:
+            self._writing = asyncio.create_task(_write_on(self._sharing))
         self._garbage_pauses.begin()
-        try:
-            yield
-        finally:
-            self._garbage_pauses.end()
-            if writing is not None:
-                writing.cancel()
-                with suppress(asyncio.CancelledError):
-                    await writing
-            if self._sharing is not None:
-                self._sharing.close()
+
+    async def stop(self) -> None:
+        """Count no more."""
+        self._garbage_pauses.end()
+        if self._writing is not None:
+            self._writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writing
+        if self._sharing is not None:
+            self._sharing.close()
 
     async def scrape(self, accept: str = "") -> Exposition:
         """What there is to tell, in the form that an `Accept` header asks for."""

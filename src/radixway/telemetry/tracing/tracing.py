@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Callable, Iterable
 from random import random
 from typing import Any
 
+from radixway.component import Component
 from radixway.config import ConfigError
 from radixway.config.tracing import TracingSection
 from radixway.telemetry.metrics import Metrics
@@ -28,8 +27,10 @@ _FAREWELL_S = 3.0
 """How long what waits at the end may take."""
 
 
-class Tracing:
-    """One process's. `begin` with each request, `end` with its last byte; exports while it is `running`."""
+class Tracing(Component):
+    """One process's. `begin` with each request, `end` with its last byte; exports from `start` on."""
+
+    name = "tracing"
 
     def __init__(self, settings: Settings, exporting: Exporting) -> None:
         self.exporting = exporting
@@ -51,15 +52,14 @@ class Tracing:
         """A traced request has ended; its spans are made when they are exported."""
         self.exporting.put(make)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """At the end, what waits is exported, as far as that is done soon."""
+    async def start(self) -> None:
+        """Begin to export."""
         self.exporting.start()
         log.info("traces go to %s", self._told)
-        try:
-            yield
-        finally:
-            await asyncio.to_thread(partial(self.exporting.stop, _FAREWELL_S))
+
+    async def stop(self) -> None:
+        """Export what waits, as far as that is done soon."""
+        await asyncio.to_thread(self.exporting.stop, _FAREWELL_S)
 
     def describe(self) -> dict[str, Any]:
         """For `/health`."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from radixway.component import Component
 from radixway.config import ConfigError, SharedLimitsSection
 from radixway.net.stopping import stop
 from radixway.net.valkey import ERRORS, connect
@@ -23,7 +23,7 @@ _PAUSE_S = 1.0
 _LAST_WORDS_S = 0.5
 
 
-class SharedLimits:
+class SharedLimits(Component):
     """A `LimitsHome`. Every account is judged by the server, one step at a time for each (`Lane`).
 
     The account in this process is kept besides: it is what holds while the server is away, which costs no
@@ -46,6 +46,7 @@ class SharedLimits:
             )
         except ValueError as error:
             raise ConfigError(f"scale.limits.redis: {error}") from None
+        self._renewing: asyncio.Task[None]
         gateway = uuid.uuid4().hex
         self._lanes = {
             name: Lane(account, self._redis, gateway, section, clock)
@@ -54,20 +55,19 @@ class SharedLimits:
         }
         """Of the tenants that have limits."""
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Renew what is in hand; at the end tell what was used, and give all places back."""
-        renewing = asyncio.get_running_loop().create_task(self._renew(), name="limits of all gateways")
+    async def start(self) -> None:
+        """Renew what is in hand from now on."""
+        self._renewing = asyncio.create_task(self._renew(), name="limits of all gateways")
+
+    async def stop(self) -> None:
+        """Tell what was used, and give all places back."""
+        await stop([self._renewing])
         try:
-            yield
-        finally:
-            await stop([renewing])
-            try:
-                async with asyncio.timeout(_LAST_WORDS_S):
-                    await asyncio.gather(*(lane.step() for lane in self._lanes.values() if lane.is_owed))
-            except ERRORS as error:
-                self._lose(error)
-            await self._redis.aclose()
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await asyncio.gather(*(lane.step() for lane in self._lanes.values() if lane.is_owed))
+        except ERRORS as error:
+            self._lose(error)
+        await self._redis.aclose()
 
     async def admit(self, account: Account, now: float, estimate: Estimate = NOTHING) -> None:
         """See `LimitsHome`."""

@@ -1,0 +1,97 @@
+"""What every part of a gateway has in common: it is started, stopped, described, and made to forget people.
+
+Constructing a component checks its configuration and opens nothing: no file, connection, thread or task.
+`start` opens what it needs, in the order of the composition root's list; `stop` lets go of it, in reverse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class CannotErase(Exception):
+    """Something cannot be reached now, and is to be asked again; the text says what, never whose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose data: of a tenant, all that agrees with every other field that is given."""
+
+    tenant: str
+    user: str | None = None
+    session: str | None = None
+    request: str | None = None
+    """A request's id."""
+    workers: bool = False
+    """What workers keep in their prefix caches too: everybody's, for there it is nobody's in particular."""
+
+    def given(self) -> dict[str, str]:
+        """Return the fields that are given."""
+        return {name: value for name, value in asdict(self).items() if isinstance(value, str)}
+
+
+class Component:
+    """A part of a program with a lifetime. A subclass overrides what it has something to do for."""
+
+    name = ""
+    """Names the component in `/health`, in the answer of an erasure and in the log."""
+    erasable_by: frozenset[str] = frozenset()
+    """Fields of a `Subject` that it can tell people apart by, `tenant` always among them; none: it keeps
+    nothing of people."""
+
+    async def start(self) -> None:
+        """Open what it needs. One that raises has let go of what it had opened; it is not stopped."""
+
+    async def stop(self) -> None:
+        """Let go of everything that `start` opened."""
+
+    async def erase(self, subject: Subject) -> int:
+        """Forget all of `subject`; return how many entries there were. May be called again.
+
+        Raises CannotErase: something is out of reach for now.
+        """
+        return 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return how it is, for `/health`; what is empty is not shown."""
+        return {}
+
+
+@asynccontextmanager
+async def running(components: Iterable[Component]) -> AsyncIterator[None]:
+    """Start `components` in order; at the end stop those that were started, in reverse.
+
+    Each is stopped even if another fails at it. The first error of all is raised, later ones are logged.
+    """
+    started: list[Component] = []
+    first: BaseException | None = None
+    try:
+        for component in components:
+            await component.start()
+            started.append(component)
+        yield
+    except BaseException as error:
+        first = error
+        raise
+    finally:
+        failed = await _stop_all(reversed(started), first)
+        if first is None and failed is not None:
+            raise failed
+
+
+async def _stop_all(components: Iterable[Component], first: BaseException | None) -> BaseException | None:
+    """Stop each; return the first error there has been, which may be `first` from before."""
+    for component in components:
+        try:
+            await component.stop()
+        except BaseException as error:
+            if first is not None:
+                log.error("%s could not be stopped", component.name, exc_info=error)
+            first = first or error
+    return first
