@@ -101,6 +101,7 @@ class SessionKeeper(Component):
             self._archive = archive
             found = await self._in_archive(lambda: list(archive.sessions(self.book.store)))
         except (sqlite3.Error, ValueError, OSError, ArchiveBroken) as error:
+            await self.stop()
             raise ConfigError(f"trajectories.sessions.path: {path} cannot be used: {error}") from error
         for session in found:
             self.book.take(session)

@@ -119,8 +119,10 @@ class Chats(Component):
             told.remove(self._look)
         if self.warming is not None:
             self.warming.cancel()
-        await self._open.aclose()
-        self.room = self._app = None
+        try:
+            await self._open.aclose()
+        finally:
+            self.room = self._app = None
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`: how many rows there were."""
