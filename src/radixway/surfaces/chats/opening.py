@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from radixway.chat.completions import Road
     from radixway.chat.room import ChatRoom
     from radixway.chat.safety import Screen
+    from radixway.surfaces.chats.responses.room import ResponseRoom
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class Chats(Component):
         self._screen = screen
         self._metrics = metrics
         self._tenants = tenants
+        self._responses: ResponseRoom | None = None
         self._app: ASGIApp | None = None
         self.warming: asyncio.Task[None] | None = None
         """Imports what the first call needs."""
@@ -122,7 +124,7 @@ class Chats(Component):
         try:
             await self._open.aclose()
         finally:
-            self.room = self._app = None
+            self.room = self._responses = self._app = None
 
     async def erase(self, subject: Subject) -> int:
         """See `Component`: how many rows there were."""
@@ -225,8 +227,11 @@ class Chats(Component):
             raise ConfigError(f"chats need radixway[chat]: {error}") from error
         from radixway.chat.room import ChatRoom
         from radixway.surfaces.chats.app import chat_app
-        from radixway.surfaces.chats.responses.opening import with_responses
+        from radixway.surfaces.chats.responses.app import responses_app
+        from radixway.surfaces.chats.responses.owners import Owners
+        from radixway.surfaces.chats.responses.room import ResponseRoom
         from radixway.surfaces.chats.tenancy import as_its_tenant
+        from radixway.surfaces.chats.who import Who
 
         tenants = self._tenants
 
@@ -251,7 +256,17 @@ class Chats(Component):
             self._metrics.sharing, self._metrics.gpus = self.sharing, self.gpus
         ring = None if tenants is None else tenants.ring
         app = chat_app(room, self._erasure, ring, self._access)
-        return await self._open.enter_async_context(with_responses(app, room, road, self._registry, ring))
+        responses = ResponseRoom(room, road, self._registry)
+        await self._open.enter_async_context(responses.running())
+        self._responses = responses
+        owners = Owners(room, Who(room, ring), keys_are_needed=bool(ring))
+        theirs = responses_app(responses, owners)
+
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
+            is_theirs = scope["type"] == "http" and is_for_responses(scope["path"])
+            await (theirs if is_theirs else app)(scope, receive, send)
+
+        return both
 
     def _models(self) -> frozenset[str]:
         """That the road answers for."""
@@ -261,6 +276,8 @@ class Chats(Component):
     def _look(self, _: object) -> None:
         if self.room is not None:
             self.room.look_for_workers()
+        if self._responses is not None:
+            self._responses.look_for_workers()
 
 
 async def _warm_up() -> None:
@@ -273,4 +290,4 @@ async def _warm_up() -> None:
 def _import() -> None:
     import radixway.chat.room
     import radixway.surfaces.chats.app
-    import radixway.surfaces.chats.responses.opening  # noqa: F401
+    import radixway.surfaces.chats.responses.app  # noqa: F401
