@@ -18,7 +18,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from radixway.config import RoutingSection, WorkerSection, load_config
-from radixway.pipeline import Chunks, Pipeline, Reply, Request, Retry, Services
+from radixway.pipeline import CHAT_COMPLETIONS, Chunks, Pipeline, Reply, Request, Retry, Services
 from radixway.routing import RoutingRequest, Selector, Worker
 from radixway.telemetry import Journal, Metrics
 from radixway.transports.measuring import Measuring, note_tokens
@@ -100,7 +100,7 @@ class Roads:
 
     async def exchange(self, pipeline: Pipeline, end: Callable[[Request], None], *, stream: bool) -> None:
         """One request and its answer."""
-        request = Request(id="r", surface="s", path="/", journal=Journal("r"), headers=[])
+        request = Request(id="r", endpoint=CHAT_COMPLETIONS, path="/", journal=Journal("r"), headers=[])
         request.stream, request.answering = stream, "m"
         reply = await pipeline(request)
         if reply.chunks is not None:

@@ -26,7 +26,7 @@ from typing import Any
 
 import radixway.bundled
 from radixway.config import RoutingSection, WorkerSection
-from radixway.pipeline import Request
+from radixway.pipeline import ENDPOINTS, Request
 from radixway.routing import Findings, PromptReader, RoutingRequest, Tokenizers, Worker
 from radixway.telemetry import Journal
 from radixway.tokenizer import Tokenizer, render_chat
@@ -138,7 +138,9 @@ class Bench:
 
 def _request(body: dict[str, Any]) -> Request:
     raw = json.dumps({"model": "m", **body}).encode()
-    return Request(id="r", surface="openai.chat", path="/", journal=Journal("r"), raw=raw, model="m")
+    return Request(
+        id="r", endpoint=ENDPOINTS["openai.chat"], path="/", journal=Journal("r"), raw=raw, model="m"
+    )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ FIELDS = {
 """Of the line that a request leaves."""
 ENDED = Ended(
     surface="openai.chat",
+    operation="chat",
     method="POST",
     path="/v1/chat/completions",
     tenant="default",

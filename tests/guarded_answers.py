@@ -13,7 +13,7 @@ from radixway.guard.answers.moderation import Moderator
 from radixway.guard.answers.report import AnswerCounts
 from radixway.guard.answers.watching import WatchingParts
 from radixway.guard.pii.recognisers import find_structured
-from radixway.pipeline import Chunks, Reply, Request
+from radixway.pipeline import ENDPOINTS, Chunks, Reply, Request
 from radixway.telemetry import Journal, Metrics
 
 SYSTEM = (
@@ -63,7 +63,9 @@ class Recorded:
 def request_of(surface="openai.chat", messages=None, **fields):
     messages = messages or [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "hello there"}]
     body = {"model": "m", "messages": messages, **fields}
-    return Request("r1", surface, "/", Journal("r1"), raw=msgspec.json.encode(body), known_model="m")
+    return Request(
+        "r1", ENDPOINTS[surface], "/", Journal("r1"), raw=msgspec.json.encode(body), known_model="m"
+    )
 
 
 def guard_of(section, *, vault=None, recorder=None, finder=None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixway.pipeline import BadRequest, Chunks, Next, Reply, Request, Services
+from radixway.pipeline import BadRequest, Chunks, Endpoint, Next, Reply, Request, Services
 
 LONGEST = 256
 
@@ -10,13 +10,14 @@ LONGEST = 256
 class HouseRules:
     """Answers are bounded, one at a time, and greedy where nobody said otherwise."""
 
-    surfaces = frozenset({"openai.chat", "openai.completions"})  # leave out to be called for all
-
     def __init__(self, services: Services) -> None:
         """Built once; `services` has the configuration, the metrics, and models' tokenizers."""
         self._shortened = services.metrics.counter(
             "house_shortened_requests", "Requests that asked for longer answers than the house gives"
         )
+
+    def applies_to(self, endpoint: Endpoint) -> bool:  # leave out to be called for all
+        return endpoint.chooses_model
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         body = request.body

@@ -15,8 +15,8 @@ from radixway import __version__
 from radixway.component import Component, running
 from radixway.config import Config, ConfigError
 from radixway.gauges import publish_gateway
-from radixway.hot_paths import HOT_PATHS
 from radixway.parts import GatewayParts
+from radixway.pipeline import ENDPOINTS
 from radixway.routes import gateway_routes
 from radixway.scale import LoadTransport, Source, build_forwarding, is_sealed
 from radixway.surfaces import describe_raw
@@ -190,7 +190,7 @@ class Gateway(GatewayParts):
             from radixway.surfaces.extproc import open_door
         except ImportError as error:
             raise ConfigError(f"ext_proc needs radixway[envoy]: {error}") from None
-        return open_door(self.config, self, HOT_PATHS, self.via.value)
+        return open_door(self.config, self, ENDPOINTS.served_directly(), self.via.value)
 
     def _admit(self, request: HttpRequest) -> None:
         """A FastAPI dependency, too. Raises LoopDetected, Unauthorized, Forbidden."""

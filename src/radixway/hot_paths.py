@@ -1,25 +1,21 @@
-"""What is served raw: completions, and calls of agents within sessions."""
+"""What is served raw: the declared endpoints, those of sessions too. All other paths are FastAPI's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from radixway.config import Config
 from radixway.guard.audit import AuditRoom
-from radixway.pipeline import AbortedRequests, Middleware, Pipeline
+from radixway.pipeline import ENDPOINTS, AbortedRequests, Endpoint, Middleware, Pipeline
 from radixway.road import Road
 from radixway.surfaces import (
     AgentCalls,
     AgentExchange,
     AgentRoad,
-    ChatCompletions,
-    Completions,
     Exchange,
-    Generate,
     SessionKeeper,
-    Surface,
 )
 from radixway.surfaces.wires import Wire
 from radixway.telemetry import Metrics
@@ -27,13 +23,6 @@ from radixway.tenants import Prices, TenantsRoom
 from radixway.trajectories import RadixTreeMiddleware, ResumeAborted
 from radixway.understanding import Understanding
 from radixway.web import Scope
-
-HOT_PATHS: dict[str, Callable[[], Surface]] = {
-    "/v1/chat/completions": ChatCompletions,
-    "/v1/completions": Completions,
-    "/generate": Generate,
-}
-"""Every other path is FastAPI's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +51,10 @@ class HotPaths:
         road: Road,
         **common: Any,
     ) -> None:
-        """`common`: what each `Exchange` is given."""
+        """`common`: what each `Exchange` is given.
+
+        Raises ConfigError for a declared endpoint that the guard cannot read, or sessions cannot serve.
+        """
         limits: list[Middleware] = []
         doors: list[Middleware] = []
         if along.tenants is not None:
@@ -82,9 +74,13 @@ class HotPaths:
         around = [*audited, *limits[:1], *reading.middlewares(), *limits[1:], *own]
         self.pipeline = Pipeline(around, road.end, metrics.steps)
         """Of completions."""
-        self._by_path = {
-            path: Exchange(surface(), self.pipeline, **common) for path, surface in HOT_PATHS.items()
+        reading.check_endpoints(ENDPOINTS)
+        direct = ENDPOINTS.served_directly()
+        exchanges = {
+            endpoint: Exchange(endpoint, self.pipeline, **common)
+            for endpoint in dict.fromkeys(direct.values())
         }
+        self._by_path = {path: exchanges[endpoint] for path, endpoint in direct.items()}
         # Sessions keep their own record, and their answers are always resumed.
         others = [middleware for middleware in along.middlewares if middleware is not along.recorder]
         to_workers = Pipeline([*reading.behind_agents(), *limits, resume, *others], road.end, metrics.steps)
@@ -92,11 +88,12 @@ class HotPaths:
         headers = config.routing.session.headers
         session_header = (headers[0] if headers else "x-session-id").encode("ascii")
 
-        def agents(wire: Wire) -> AgentExchange:
+        def agents(endpoint: Endpoint, wire: Wire) -> AgentExchange:
             to_agents = AgentRoad(wire, along.sessions, to_workers, session_header, reading.guard_of_parts)
-            return AgentExchange(wire, Pipeline(outside, to_agents, metrics.steps), **common)
+            return AgentExchange(endpoint, wire, Pipeline(outside, to_agents, metrics.steps), **common)
 
-        self._agents = AgentCalls(agents)
+        in_sessions = [endpoint for endpoint in ENDPOINTS if endpoint.is_in_session]
+        self._agents = AgentCalls(in_sessions, agents)
 
     def find(self, scope: Scope) -> Exchange | None:
         """Whose a request is, if it is one of these."""

@@ -5,7 +5,7 @@ Their rooms are imported only where something is on that needs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from radixway.config import Config, ConfigError, Pricing, WorkerSection, radixwa
 from radixway.config.guard import check_policies, may_be_asked_for
 from radixway.pipeline import (
     ANY_MODEL,
+    Endpoint,
     GuardFindings,
     Middleware,
     ModelStates,
@@ -121,6 +122,14 @@ class Understanding(Component):
         """Between a session and the worker that it asks."""
         if self.guard is not None:
             yield self.guard.cleared
+
+    def check_endpoints(self, endpoints: Iterable[Endpoint]) -> None:
+        """Raises ConfigError for one that is to be guarded, and that the guard cannot read or answer."""
+        if self.guard is not None:
+            from radixway.guard.middleware import check_endpoint
+
+            for endpoint in endpoints:
+                check_endpoint(endpoint)
 
     def guard_of_parts(self, request: Request) -> GuardedParts | None:
         """Who reads the answer of a session to the request, if anybody is to."""

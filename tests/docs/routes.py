@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from starlette.routing import Mount
 
 from radixway.engine.server.app import _MODEL_ROUTE, _ROUTES
-from radixway.hot_paths import HOT_PATHS
-from radixway.surfaces.agents.calls import _PATH as OF_AGENTS
+from radixway.pipeline import ENDPOINTS
 from radixway.surfaces.chats.responses.paths import is_for_responses
 from running_gateway import RunningGateway
 
@@ -29,7 +28,7 @@ class Routes:
     def answers(self, method: str, path: str) -> bool:
         """Whether anybody answers there. What is a placeholder in `path` may be written in any usual way."""
         path = re.sub(r"\{[^}]*\}|\$\{?\w+\}?|…|\b[A-Z][A-Z_]+\b", "{}", path.partition("?")[0])
-        if is_for_responses(path) or OF_AGENTS.fullmatch(path) or path in OF_OTHERS:
+        if is_for_responses(path) or path in OF_OTHERS:
             return True
         parts = path.split("/")
         return any(method in methods and _fits(parts, template) for methods, template in self.templates)
@@ -52,8 +51,9 @@ async def routes_of(running: RunningGateway) -> Routes:
             routes.add({"GET"}, f"{route.path}/{{rest:path}}")
         else:
             routes.add(getattr(route, "methods", None) or {"GET"}, route.path)
-    for path in HOT_PATHS:
-        routes.add({"POST"}, path)
+    for endpoint in ENDPOINTS:
+        for path in endpoint.paths:
+            routes.add(endpoint.methods, path)
     _, chats = await running.get("/openapi/chats.json")
     for path, item in chats["paths"].items():
         routes.add(item, path)

@@ -25,7 +25,7 @@ import grpc
 import radixway.bundled
 from envoy_frames import Envoy
 from leaks import Secret, files_below, traces
-from radixway.hot_paths import HOT_PATHS
+from radixway.pipeline import ENDPOINTS
 from scripted_worker import Exchange, scripted_worker
 
 MODEL = "guide"
@@ -412,7 +412,7 @@ async def ask_through_envoy(served: Served, port: int) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         envoy = Envoy(channel, served.client)
         for path, body in bodies():
-            if path not in HOT_PATHS:
+            if path not in ENDPOINTS.served_directly():
                 continue
             raw = body if isinstance(body, bytes) else json.dumps({"model": MODEL} | body).encode()
             try:

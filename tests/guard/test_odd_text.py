@@ -16,7 +16,7 @@ from radixway.guard.pii.recognisers import find_structured
 from radixway.guard.reading import Reading
 from radixway.guard.replacing import replace_texts
 from radixway.guard.texts import Passage, read_texts, well_formed
-from radixway.pipeline import BadRequest, Request
+from radixway.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.telemetry import Journal
 from running_gateway import running_gateway
 from scripted_worker import scripted_worker
@@ -84,7 +84,7 @@ BODIES = st.dictionaries(
 @given(body=BODIES, escaped=st.booleans())
 async def test_whatever_json_says_is_read_or_refused(body, escaped):
     raw = json.dumps(body, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
-    asked = Request(id="r", surface="openai.chat", path="/", journal=Journal("r"), raw=raw)
+    asked = Request(id="r", endpoint=ENDPOINTS["openai.chat"], path="/", journal=Journal("r"), raw=raw)
     try:
         texts = await Reading(max_characters=100_000).read(asked)
     except BadRequest:

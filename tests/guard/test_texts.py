@@ -11,7 +11,7 @@ import pytest
 from radixway.guard.reading import Reading
 from radixway.guard.replacing import mended, replace_texts
 from radixway.guard.texts import DEEPEST, MOST_PASSAGES, TextTooLong, in_words, read_texts
-from radixway.pipeline import BadRequest, Request
+from radixway.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.telemetry import Journal
 
 TEXT = {"type": "text", "text": "u1"}
@@ -242,7 +242,7 @@ def test_what_nests_deeper_than_anybody_can_write_is_the_requests_mistake():
 
 
 def request(raw, surface="openai.chat"):
-    return Request(id="r", surface=surface, path="/", journal=Journal("r"), raw=raw)
+    return Request(id="r", endpoint=ENDPOINTS[surface], path="/", journal=Journal("r"), raw=raw)
 
 
 def test_a_new_text_stands_where_the_old_one_was_and_every_other_byte_stays():

@@ -1,11 +1,11 @@
 """Requests found by what their clients call them."""
 
-from radixway.pipeline import InHand, Request
+from radixway.pipeline import ENDPOINTS, InHand, Request
 from radixway.telemetry import Journal
 
 
 def request(name, *rids):
-    return Request(id=name, surface="generate", path="/", journal=Journal(name), rids=rids)
+    return Request(id=name, endpoint=ENDPOINTS["generate"], path="/", journal=Journal(name), rids=rids)
 
 
 def test_a_request_is_found_by_its_id_by_its_rids_and_by_how_they_begin():

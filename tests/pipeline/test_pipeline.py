@@ -4,12 +4,12 @@ import pytest
 from msgspec import UNSET
 
 from radixway.config import ConfigError, load_config
-from radixway.pipeline import BadRequest, Pipeline, Reply, Request, Services, load_middlewares
+from radixway.pipeline import ENDPOINTS, BadRequest, Pipeline, Reply, Request, Services, load_middlewares
 from radixway.telemetry import Journal, Metrics
 
 
 def request(surface="openai.chat", raw=b'{"model": "m", "x": 1}'):
-    return Request(id="r", surface=surface, path="/p", raw=raw, model="m", journal=Journal("r"))
+    return Request(id="r", endpoint=ENDPOINTS[surface], path="/p", raw=raw, model="m", journal=Journal("r"))
 
 
 class Step:
@@ -40,8 +40,14 @@ async def test_middlewares_wrap_each_other_in_order():
     assert steps(sent) == ["a in", "b in", "dispatch", "b out", "a out"]
 
 
-async def test_a_middleware_is_not_called_for_surfaces_it_did_not_subscribe_to():
-    pipeline = Pipeline([Step("a", ["generate"])], dispatch)
+class TokenStep(Step):
+    def applies_to(self, endpoint):
+        return endpoint.has_token_ids
+
+
+@pytest.mark.parametrize("step", [TokenStep("a"), Step("a", ["generate"])])
+async def test_a_middleware_is_in_the_chains_of_endpoints_it_applies_to(step):
+    pipeline = Pipeline([step], dispatch)
     chat, generate = request(), request("generate")
     await pipeline(chat)
     await pipeline(generate)
@@ -52,6 +58,17 @@ async def test_a_middleware_is_not_called_for_surfaces_it_did_not_subscribe_to()
 class Built(Step):
     def __init__(self, services):
         self.services = services
+
+
+class ByName(Built):
+    surfaces = frozenset({"generate"})
+
+
+def test_a_middleware_that_goes_by_names_is_told_of_in_the_log(caplog):
+    services = Services(load_config(), Metrics())
+    load_middlewares([f"{__name__}.Built", f"{__name__}.ByName"], services)
+    (record,) = caplog.records
+    assert "ByName lists its endpoints by name" in record.getMessage()
 
 
 def test_a_middleware_is_built_from_its_dotted_path_with_the_services():

@@ -8,7 +8,7 @@ import pytest
 
 from engine.server.scripted_engine import GUIDE
 from radixway.config import ConfigError, RoutingSection, WorkerSection
-from radixway.pipeline import Request
+from radixway.pipeline import ENDPOINTS, Request
 from radixway.routing import Findings, PromptReader, RoutingRequest, Tokenizers, Worker
 from radixway.routing.block_hash import namespace_seed, pack_tokens, token_blocks
 from radixway.telemetry import Journal
@@ -37,7 +37,7 @@ class ReadsNothing(Reads):
 def request(body, model="m") -> Request:
     surface = next((name for field, name in SURFACES.items() if field in body), "generate")
     raw = json.dumps(body).encode()
-    return Request(id="r", surface=surface, path="/", journal=Journal("r"), raw=raw, model=model)
+    return Request(id="r", endpoint=ENDPOINTS[surface], path="/", journal=Journal("r"), raw=raw, model=model)
 
 
 def worker(name="w", **told) -> Worker:

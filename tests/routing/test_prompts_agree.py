@@ -17,6 +17,7 @@ from radixway.config.engine import EngineConfig
 from radixway.engine.engine import Engine
 from radixway.engine.server import build_app
 from radixway.engine.text import AnswerText
+from radixway.pipeline import ENDPOINTS
 from radixway.routing.prompt_bodies import read_prompt_body
 from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
 from radixway.routing.token_cache import TokenCache
@@ -72,7 +73,7 @@ class Router:
     async def ids(self, surface: str, body: dict[str, Any]) -> list[int] | str:
         """The tokens, or why there are none."""
         raw = msgspec.json.encode(body)
-        read = read_prompt_body(surface, raw)
+        read = read_prompt_body(ENDPOINTS[surface], raw)
         assert read is not None
         try:
             given = read.ids()

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from radixway.config import RoutingSection
-from radixway.pipeline import Request
+from radixway.pipeline import ENDPOINTS, Request
 from radixway.routing import PromptReader, RoutingRequest, Selector, Tokenizers
 from radixway.telemetry import Journal
 
@@ -16,7 +16,7 @@ def session_of(given=(), body=None, **session):
     reader = PromptReader(config, Tokenizers(config))
     request = Request(
         id="r",
-        surface="openai.chat",
+        endpoint=ENDPOINTS["openai.chat"],
         path="/",
         journal=Journal("r"),
         raw=json.dumps(body or {}).encode(),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixway.config import WeightsSection, WorkerSection
-from radixway.pipeline import Request
+from radixway.pipeline import ENDPOINTS, Request
 from radixway.routing import Registry, WeightVersions, WorkerState
 from radixway.telemetry import Journal
 
@@ -42,7 +42,7 @@ class Fleet:
         return [worker.state.value for worker in self.workers]
 
     def within(self, **limits):
-        request = Request(id="r", surface="generate", path="/", journal=Journal("r"), **limits)
+        request = Request(id="r", endpoint=ENDPOINTS["generate"], path="/", journal=Journal("r"), **limits)
         return [self.workers.index(worker) for worker in self.weights.within(request, self.workers)]
 
 

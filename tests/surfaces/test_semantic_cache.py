@@ -291,7 +291,7 @@ async def test_a_request_that_holds_personal_data_is_neither_looked_up_nor_kept(
 
     async with cached() as asking:
         cache = asking.gateway.gateway.cache.middleware
-        from radixway.pipeline import Reply, Request
+        from radixway.pipeline import CHAT_COMPLETIONS, Reply, Request
         from radixway.telemetry import Journal
 
         async def answer(request):
@@ -299,7 +299,7 @@ async def test_a_request_that_holds_personal_data_is_neither_looked_up_nor_kept(
 
         async def through(text):
             raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
-            request = Request("1", "openai.chat", "/", Journal("1"), raw=raw)
+            request = Request("1", CHAT_COMPLETIONS, "/", Journal("1"), raw=raw)
             reply = await Guard()(request, lambda r: cache(r, answer))
             await cache.settle()
             return (b"x-vsr-cache-hit", b"true") in reply.headers

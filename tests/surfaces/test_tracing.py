@@ -15,7 +15,7 @@ from chatting import Chatter
 from guarded import guarded
 from hand_driven_worker import CHAT
 from otlp_collector import grpc_collector, http_collector
-from radixway.pipeline import Request
+from radixway.pipeline import CHAT_COMPLETIONS, Request
 from radixway.surfaces.telling import spans_to_make
 from radixway.telemetry import Journal
 from radixway.telemetry.tracing import LONGEST_PROMPT, Ended, Trace
@@ -153,7 +153,7 @@ async def test_prompts_are_shown_where_that_is_switched_on():
 
 
 def test_no_long_prompt_waits_for_its_export():
-    request = Request("r", "openai.chat", "/", Journal("r"), raw=b"a" * 2 * LONGEST_PROMPT)
+    request = Request("r", CHAT_COMPLETIONS, "/", Journal("r"), raw=b"a" * 2 * LONGEST_PROMPT)
     request.journal.trace = Trace(None, sampled=True)
     make = spans_to_make(request, "POST", "/", 200, 0.1, None, with_prompt=True)
     held = max(len(each.prompt) for each in make.args if isinstance(each, Ended))

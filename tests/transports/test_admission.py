@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from radixway.config import HedgeSection, RoutingSection, WorkerSection
-from radixway.pipeline import Overloaded, Request
+from radixway.pipeline import ENDPOINTS, Overloaded, Request
 from radixway.routing import (
     Breakers,
     Hedging,
@@ -24,7 +24,13 @@ from radixway.transports.hedge import Hedge
 def request(**fields) -> Request:
     raw = b'{"model": "m", "prompt": "hello"}'
     return Request(
-        id="r", surface="openai.completions", path="/p", journal=Journal("r"), raw=raw, model="m", **fields
+        id="r",
+        endpoint=ENDPOINTS["openai.completions"],
+        path="/p",
+        journal=Journal("r"),
+        raw=raw,
+        model="m",
+        **fields,
     )
 
 

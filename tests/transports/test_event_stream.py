@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixway.config import WorkerSection
-from radixway.pipeline import StreamBroken, StreamEnd
+from radixway.pipeline import ReplyForm, StreamBroken, StreamEnd
 from radixway.routing import Ledger, RoutingRequest, Worker
 from radixway.transports.event_stream import EventStream
 from radixway.transports.upstream import Answer, Lost
@@ -31,7 +31,7 @@ def stream() -> tuple[Answer, EventStream]:
     connection = NoConnection()
     answer = connection.answer = Answer(connection)
     lease = Ledger().reserve(Worker(WorkerSection(url="http://w")))
-    return answer, EventStream(answer, "w", lease, StreamEnd("openai.chat"))
+    return answer, EventStream(answer, "w", lease, StreamEnd(ReplyForm.CHAT))
 
 
 DONE = b"data: [DONE]\n\n"
@@ -151,7 +151,7 @@ async def test_how_a_connection_ends_after_the_streams_own_end_does_not_matter(t
 async def test_closing_gives_the_lease_back_once():
     worker = Worker(WorkerSection(url="http://w"))
     lease = Ledger().reserve(worker, RoutingRequest(stream=True))
-    chunks = EventStream(Answer(NoConnection()), "w", lease, StreamEnd("openai.chat"))
+    chunks = EventStream(Answer(NoConnection()), "w", lease, StreamEnd(ReplyForm.CHAT))
     assert (worker.load.requests, worker.load.streams) == (1, 1)
     await chunks.aclose()
     await chunks.aclose()

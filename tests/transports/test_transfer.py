@@ -5,7 +5,7 @@ import json
 import pytest
 
 from radixway.config import WorkerSection
-from radixway.pipeline import BadRequest, Request
+from radixway.pipeline import ENDPOINTS, BadRequest, Request
 from radixway.routing import Worker
 from radixway.telemetry import Journal
 from radixway.transports.transfer import (
@@ -21,7 +21,7 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 def request(body, surface="openai.chat") -> Request:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Request(id="r", surface=surface, path="/", journal=Journal("r"), raw=raw)
+    return Request(id="r", endpoint=ENDPOINTS[surface], path="/", journal=Journal("r"), raw=raw)
 
 
 def prefiller(url="http://p:8000", **disaggregation) -> Worker:

@@ -13,7 +13,7 @@ from radixway.chat.attempt import Attempt
 from radixway.chat.push import Refused
 from radixway.chat.records import Message, Role
 from radixway.chat.safety import BLOCKED
-from radixway.pipeline import Forbidden, GatewayError, Reply, Request
+from radixway.pipeline import CHAT_COMPLETIONS, Forbidden, GatewayError, Reply, Request
 from radixway.telemetry import Journal
 from radixway.web.server_sent_events import iterate_data
 
@@ -151,8 +151,8 @@ def completion_request(
     model: str | None = body["model"]
     request = Request(
         id=request_id,
-        surface="openai.chat",
-        path="/v1/chat/completions",
+        endpoint=CHAT_COMPLETIONS,
+        path=CHAT_COMPLETIONS.path,
         journal=Journal(request_id),
         raw=msgspec.json.encode(body),
         model=model,

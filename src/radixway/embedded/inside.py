@@ -15,10 +15,10 @@ from radixway.embedded.asking import Messages, chat_body, encoded, sent_headers,
 from radixway.embedded.errors import broken, refusal
 from radixway.embedded.in_process import InProcessExchange, Left
 from radixway.embedded.under_way import UnderWay
+from radixway.pipeline import CHAT_COMPLETIONS, COMPLETIONS, GENERATE
 from radixway.web import App
 from radixway.web.server_sent_events import EventBuffer, iterate_data
 
-CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
 Task = Literal["intent", "pii", "security", "combined"]
 
 
@@ -47,7 +47,9 @@ class AsyncRadixway:
         **fields: Any,
     ) -> Answer:
         """A chat completion; `messages` as over HTTP, or what a user says."""
-        return await self.call("POST", CHAT, whole(chat_body(messages, model, fields)), headers)
+        return await self.call(
+            "POST", CHAT_COMPLETIONS.path, whole(chat_body(messages, model, fields)), headers
+        )
 
     def stream_chat(
         self,
@@ -58,7 +60,7 @@ class AsyncRadixway:
         **fields: Any,
     ) -> Stream:
         """The same, event by event."""
-        return self.stream(CHAT, chat_body(messages, model, fields), headers)
+        return self.stream(CHAT_COMPLETIONS.path, chat_body(messages, model, fields), headers)
 
     async def complete(
         self,
@@ -70,7 +72,7 @@ class AsyncRadixway:
     ) -> Answer:
         """A completion of a text, or of token ids."""
         body = whole({"model": model, "prompt": prompt, **fields})
-        return await self.call("POST", COMPLETIONS, body, headers)
+        return await self.call("POST", COMPLETIONS.path, body, headers)
 
     def stream_complete(
         self,
@@ -81,15 +83,15 @@ class AsyncRadixway:
         **fields: Any,
     ) -> Stream:
         """The same, event by event."""
-        return self.stream(COMPLETIONS, {"model": model, "prompt": prompt, **fields}, headers)
+        return self.stream(COMPLETIONS.path, {"model": model, "prompt": prompt, **fields}, headers)
 
     async def generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Answer:
         """SGLang's call: `text` or `input_ids`, and `sampling_params`."""
-        return await self.call("POST", GENERATE, whole(fields), headers)
+        return await self.call("POST", GENERATE.path, whole(fields), headers)
 
     def stream_generate(self, *, headers: Mapping[str, str] | None = None, **fields: Any) -> Stream:
         """The same, event by event."""
-        return self.stream(GENERATE, fields, headers)
+        return self.stream(GENERATE.path, fields, headers)
 
     async def explain(self, request_id: str) -> dict[str, Any]:
         """Every step and decision of a recent request."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from radixway.pipeline import GatewayError, Reply, Request
+from radixway.pipeline import GatewayError, Reply, ReplyForm, Request
 from radixway.web.server_sent_events import DONE_EVENT, write_event
 
 WORKER = "guard"
@@ -90,7 +90,7 @@ def answer_for(blocked: Blocked, request: Request, now: float) -> Reply:
 
     `now`: seconds since the epoch, part of the id.
     """
-    write = _WRITERS[request.surface.removeprefix("session.")]
+    write = BLOCKED_REPLIES[request.endpoint.reply_form]
     body = write(blocked, request.stream, int(now))
     kind = b"text/event-stream" if request.stream else b"application/json"
     return Reply(200, [(b"content-type", kind), *blocked.noted], WORKER, body)
@@ -231,10 +231,10 @@ def _named(kind: str, **more: Any) -> bytes:
     return write_event(_encode({"type": kind, **more}), event_type=kind)
 
 
-_WRITERS: dict[str, Callable[[Blocked, bool, int], bytes]] = {
-    "openai.chat": _chat,
-    "openai.completions": _completion,
-    "openai.responses": _response,
-    "anthropic.messages": _anthropic,
-    "generate": _generate,
+BLOCKED_REPLIES: dict[ReplyForm, Callable[[Blocked, bool, int], bytes]] = {
+    ReplyForm.CHAT: _chat,
+    ReplyForm.COMPLETION: _completion,
+    ReplyForm.RESPONSE: _response,
+    ReplyForm.MESSAGE: _anthropic,
+    ReplyForm.GENERATE: _generate,
 }

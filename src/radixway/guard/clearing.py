@@ -5,20 +5,22 @@ from __future__ import annotations
 from radixway.guard.blocks import GuardFailed, pii_blocked
 from radixway.guard.counts import Counts
 from radixway.guard.hiding import hide
-from radixway.guard.middleware import SURFACES, named
+from radixway.guard.middleware import named
 from radixway.guard.policy import PiiVerdict, counting
 from radixway.guard.reading import Reading, beside, is_ids
 from radixway.guard.replacing import replace_texts
 from radixway.guard.review import Review, of_this_request
 from radixway.guard.scan import Failed
 from radixway.guard.texts import EARLIER, read_texts
-from radixway.pipeline import ANY_MODEL, ModelStates, Next, Reply, Request
+from radixway.pipeline import ANY_MODEL, Endpoint, ModelStates, Next, Reply, Request
 
 
 class Clearing:
     """A `pipeline.Middleware` behind the decision."""
 
-    surfaces = SURFACES
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where the guard is."""
+        return endpoint.guarded
 
     def __init__(self, counts: Counts, states: ModelStates) -> None:
         self._counts = counts
@@ -69,8 +71,6 @@ class Cleared:
     """A `pipeline.Middleware` behind sessions, which may name the model themselves, and know what was said
     before. Token ids cannot be edited any more: what the model may not be shown ends here.
     """
-
-    surfaces = frozenset({"generate"})
 
     def __init__(self, reading: Reading, counts: Counts, states: ModelStates) -> None:
         self._reading = reading

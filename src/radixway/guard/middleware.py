@@ -12,25 +12,21 @@ from functools import partial
 from time import time
 from typing import TYPE_CHECKING
 
-from radixway.guard.blocks import Blocked, GuardFailed, answer_for, jailbreak_blocked
+from radixway.config import ConfigError
+from radixway.guard.answers.forms import FORMS
+from radixway.guard.blocks import BLOCKED_REPLIES, Blocked, GuardFailed, answer_for, jailbreak_blocked
 from radixway.guard.counts import Counts
 from radixway.guard.incident import Recorder
 from radixway.guard.policy import counting, types_of, worst
 from radixway.guard.review import Review, of_this_request
 from radixway.guard.scan import Failed, Scan
 from radixway.guard.settings import Rulebook
-from radixway.pipeline import ModelStates, Next, Reply, Request
+from radixway.guard.texts import SILENT
+from radixway.pipeline import Endpoint, ModelStates, Next, Reply, Request
 
 if TYPE_CHECKING:
     from radixway.guard.reading import Reading
 
-SURFACES = frozenset(
-    {
-        *("openai.chat", "openai.completions", "generate"),
-        *("session.openai.chat", "session.openai.completions"),
-        *("session.openai.responses", "session.anthropic.messages"),
-    }
-)
 PRIVATE = "personal_data"
 """`Request.uncacheable` of requests in which there is some."""
 UNREAD = "guard_failed"
@@ -45,8 +41,6 @@ class Guard:
     """A `pipeline.Middleware`, outermost of the guard's: reads a request's texts while it goes on, and tells
     whoever is blocked.
     """
-
-    surfaces = SURFACES
 
     def __init__(
         self,
@@ -67,6 +61,10 @@ class Guard:
         self._recorder = recorder
         self._clock = clock
 
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Everywhere but at endpoints that say why not."""
+        return endpoint.guarded
+
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Raises Blocked where blocks are errors, GuardFailed."""
         book = self._rules()
@@ -82,7 +80,7 @@ class Guard:
             reply.headers[:] = [each for each in reply.headers if not each[0].startswith(_OURS)]
         except Blocked as blocked:
             blocked.noted.append(_header(review))
-            if self._block_status != 200:
+            if self._block_status != 200 or not request.endpoint.generates:
                 raise
             reply = answer_for(blocked, request, self._clock())
         except GuardFailed as failed:
@@ -100,11 +98,13 @@ class Guard:
 class Judging:
     """A `pipeline.Middleware` behind detection, which knows the category, and before the cache."""
 
-    surfaces = SURFACES
-
     def __init__(self, counts: Counts, states: ModelStates) -> None:
         self._counts = counts
         self._states = states
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where the guard is."""
+        return endpoint.guarded
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Raises Blocked for an attack, GuardFailed."""
@@ -184,6 +184,23 @@ class Judging:
         review.record(request, guard, "error", on_error=action)
         if stops:
             raise GuardFailed([guard])
+
+
+def check_endpoint(endpoint: Endpoint) -> None:
+    """Raise ConfigError if requests to `endpoint` are to be guarded and cannot be."""
+    if not endpoint.guarded:
+        return
+    if unread := SILENT.intersection(endpoint.text_fields):
+        raise ConfigError(
+            f"endpoint {endpoint.name}: the guard reads no text in {min(unread)!r} (guard.texts.SILENT)"
+        )
+    form = endpoint.reply_form
+    can_block, can_read = form in BLOCKED_REPLIES, form in FORMS or endpoint.is_in_session
+    if endpoint.generates and not (can_block and can_read):
+        raise ConfigError(
+            f"endpoint {endpoint.name}: the guard cannot read or block answers of the form {form.value!r}"
+            " (guard.answers.forms.FORMS, guard.blocks.BLOCKED_REPLIES)"
+        )
 
 
 def named(model: str | None, states: ModelStates) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from radixway.guard.texts import ID_FIELDS, Passage, Place, Texts, as_id, read_texts
+from radixway.guard.texts import Passage, Place, Texts, as_id, may_hold_ids, read_texts
 from radixway.guard.threads import run_in_thread
 from radixway.pipeline import BadRequest, Request, TokenizerOf
 
@@ -86,7 +86,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> None:
 
 def is_ids(place: Place, body: Mapping[str, Any]) -> bool:
     """Whether what stands there are token ids."""
-    return place[0] in ID_FIELDS and isinstance(_at(body, place), list)
+    return may_hold_ids(place) and isinstance(_at(body, place), list)
 
 
 def _decode(tokenizer: Tokenizer, ids: Sequence[Place], body: Mapping[str, Any], texts: Texts) -> None:

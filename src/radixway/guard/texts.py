@@ -131,6 +131,7 @@ SILENT = frozenset(
             "verbosity",
             "stream_options",
             "logit_bias",
+            "encoding_format",
         ),
         *(
             "kv_transfer_params",
@@ -221,7 +222,7 @@ def read_texts(body: Mapping[str, Any], *, max_characters: int | None = None) ->
             kinds = set(map(type, value))
             if _holds_ids(value, kinds, place):
                 texts.skip(place)
-            if kinds != {int} or place[0] not in ID_FIELDS:  # what else is among ids is read, too
+            if kinds != {int} or not may_hold_ids(place):  # what else is among ids is read, too
                 waiting.append(_items(value, place, speaker))
         elif isinstance(value, dict):
             waiting.append(_fields(value, place, speaker, texts))
@@ -371,12 +372,19 @@ def legible(text: str) -> str:
 
 def _holds_ids(value: list[Any], kinds: set[type], place: Place) -> bool:
     """Whether token ids are among what it holds, which is of these `kinds`."""
-    if place[0] not in ID_FIELDS:
+    if not may_hold_ids(place):
         return False
     if kinds & {int, float, bool}:
         return True
-    is_prompts = place == ("prompt",)  # of which each is in its own words
+    is_prompts = place in (("prompt",), ("input",))  # of which each is in its own words
     return str in kinds and not is_prompts and any(as_id(each) is not None for each in value)
+
+
+def may_hold_ids(place: Place) -> bool:
+    """Whether token ids may stand in a list there; in `input` those of embeddings, not parts of messages."""
+    if place[0] == "input":
+        return len(place) == 1 or (len(place) == 2 and isinstance(place[1], int))
+    return place[0] in ID_FIELDS
 
 
 def as_id(value: Any) -> int | None:

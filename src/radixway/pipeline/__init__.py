@@ -3,6 +3,15 @@
 from radixway.pipeline.aborts import AbortedRequests, RunningRequest
 from radixway.pipeline.completeness import IncompleteAnswerError, StreamEnd, check_whole_reply
 from radixway.pipeline.dotted import RADIX_TREE, find_class, own_path, wraps_apps
+from radixway.pipeline.endpoints import (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    ENDPOINTS,
+    GENERATE,
+    Endpoint,
+    ModelName,
+    ReplyForm,
+)
 from radixway.pipeline.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -41,6 +50,10 @@ from radixway.pipeline.usage import Metered, Used, count_texts, used_of
 
 __all__ = [
     "ANY_MODEL",
+    "CHAT_COMPLETIONS",
+    "COMPLETIONS",
+    "ENDPOINTS",
+    "GENERATE",
     "RADIX_TREE",
     "AbortedRequests",
     "Attack",
@@ -49,6 +62,7 @@ __all__ = [
     "Chunks",
     "Clearance",
     "DeadlineExceeded",
+    "Endpoint",
     "FailureReason",
     "Forbidden",
     "GatewayError",
@@ -59,6 +73,7 @@ __all__ = [
     "LimitReached",
     "Metered",
     "Middleware",
+    "ModelName",
     "ModelNotFound",
     "ModelState",
     "ModelStates",
@@ -70,6 +85,7 @@ __all__ = [
     "Pipeline",
     "RefusalReason",
     "Reply",
+    "ReplyForm",
     "Request",
     "Retry",
     "RunningRequest",

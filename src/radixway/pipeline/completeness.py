@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from radixway.pipeline.endpoints import ReplyForm
 from radixway.web.server_sent_events import DONE_DATA, event_data, split_events
 
 _LAST_CHUNKS = 16
@@ -80,13 +81,11 @@ def _read_tgi_event(data: bytes) -> Marks:
     return None if event.error else [(0, event.generated_text is not None)]
 
 
-_READERS: dict[str, Callable[[bytes], Marks]] = {
-    "openai.chat": _read_completion,
-    "openai.completions": _read_completion,
-    "generate": _read_generated,
-    "tgi.generate_stream": _read_tgi_event,
+_READERS: dict[ReplyForm, Callable[[bytes], Marks]] = {
+    ReplyForm.GENERATE: _read_generated,
+    ReplyForm.TGI: _read_tgi_event,
 }
-"""By the protocol in which the worker answers: a surface's name, or an engine's own."""
+"""By the form of the worker's reply; all others have OpenAI's `choices`."""
 
 
 def check_whole_reply(body: bytes) -> None:
@@ -106,9 +105,9 @@ class StreamEnd:
 
     __slots__ = ("_answers", "_finished", "_last", "_read", "note")
 
-    def __init__(self, protocol: str, answers: int | None = 1) -> None:
-        """`answers`: how many are asked for; None: several, and it is not known how many."""
-        self._read = _READERS.get(protocol, _read_completion)
+    def __init__(self, form: ReplyForm, answers: int | None = 1) -> None:
+        """`form`: the worker's. `answers`: how many are asked for; None: several, not known how many."""
+        self._read = _READERS.get(form, _read_completion)
         self._answers = answers
         self._finished: dict[int, bool] = {}
         self._last: deque[bytes] = deque(maxlen=_LAST_CHUNKS)

@@ -1,7 +1,8 @@
-"""The onion: middlewares around a dispatch, composed once per surface."""
+"""The onion: middlewares around a dispatch, composed once per endpoint."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from radixway.config import Config, ConfigError
 from radixway.pipeline.dotted import find_class, wraps_apps
+from radixway.pipeline.endpoints import Endpoint
 from radixway.pipeline.reply import Reply
 from radixway.pipeline.request import Request
 from radixway.pipeline.timed import TimedEnd, TimedStep
@@ -18,13 +20,16 @@ from radixway.telemetry import Metrics, Steps
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
 
+log = logging.getLogger(__name__)
+
 Next = Callable[[Request], Awaitable[Reply]]
 
 
 class Middleware(Protocol):
     """One step of the road: look at the request, ask `call_next` (once, never, or again), look at the reply.
 
-    A middleware may carry a class attribute `surfaces: frozenset[str]`; it is then called for those alone.
+    A middleware may have `applies_to(endpoint) -> bool`, asked once per endpoint: it is then in the chains of
+    those alone whose capabilities it wants. It never goes by names, of which it would not know the next one.
     A class named in `pipeline.middlewares` is called once, with the gateway's `Services`, to build it.
     """
 
@@ -52,32 +57,43 @@ class Pipeline:
         self._steps = steps
         self._middlewares = tuple(middlewares)
         self._dispatch = dispatch
-        self._roads: dict[str, Next] = {}
-        self._traced_roads: dict[str, Next] = {}
+        self._chains: dict[Endpoint, Next] = {}
 
     def __call__(self, request: Request) -> Awaitable[Reply]:
-        """Send the request down the road of its surface."""
-        surface, is_traced = request.surface, request.journal.is_traced
-        roads = self._traced_roads if is_traced else self._roads
-        return (roads.get(surface) or self._lay(surface, is_traced=is_traced))(request)
+        """Send the request down the chain of its endpoint."""
+        return (self._chains.get(request.endpoint) or self.chain_of(request.endpoint))(request)
 
-    def _lay(self, surface: str, *, is_traced: bool) -> Next:
+    def chain_of(self, endpoint: Endpoint) -> Next:
+        """Return the middlewares that apply to `endpoint`, composed; whoever serves it asks at start."""
+        chain = self._chains.get(endpoint)
+        if chain is None:
+            plain, with_spans = self._compose(endpoint), self._compose(endpoint, is_traced=True)
+
+            def chain(request: Request) -> Awaitable[Reply]:
+                return (with_spans if request.journal.is_traced else plain)(request)
+
+            self._chains[endpoint] = chain
+        return chain
+
+    def _compose(self, endpoint: Endpoint, *, is_traced: bool = False) -> Next:
         steps = self._steps
-        road: Next = self._dispatch if steps is None else TimedEnd(self._dispatch)
+        chain: Next = self._dispatch if steps is None else TimedEnd(self._dispatch)
         for middleware in reversed(self._middlewares):
-            if _subscribes(middleware, surface):
-                road = partial(middleware, call_next=road)
+            if _applies_to(middleware, endpoint):
+                chain = partial(middleware, call_next=chain)
                 if is_traced:
-                    road = traced(f"middleware {_name_of(middleware)}", road)
+                    chain = traced(f"middleware {_name_of(middleware)}", chain)
                 if steps is not None:
-                    road = TimedStep(road, steps.of(middleware))
-        (self._traced_roads if is_traced else self._roads)[surface] = road
-        return road
+                    chain = TimedStep(chain, steps.of(middleware))
+        return chain
 
 
-def _subscribes(middleware: Middleware, surface: str) -> bool:
-    subscribed: frozenset[str] | None = getattr(middleware, "surfaces", None)
-    return subscribed is None or surface in subscribed
+def _applies_to(middleware: Middleware, endpoint: Endpoint) -> bool:
+    applies_to: Callable[[Endpoint], bool] | None = getattr(middleware, "applies_to", None)
+    if applies_to is not None:
+        return applies_to(endpoint)
+    names: frozenset[str] | None = getattr(middleware, "surfaces", None)  # the older way of classes of users
+    return names is None or endpoint.name in names
 
 
 def _name_of(middleware: Middleware) -> str:
@@ -97,6 +113,12 @@ def load_middlewares(paths: Sequence[str], services: Services) -> list[Middlewar
         factory = find_class(path)
         if wraps_apps(factory):
             continue
+        if hasattr(factory, "surfaces") and not hasattr(factory, "applies_to"):
+            log.warning(
+                "pipeline.middlewares: %s lists its endpoints by name (`surfaces`), so it sees no new one:"
+                " give it `applies_to(endpoint)` instead",
+                path,
+            )
         try:
             loaded.append(factory(services))
         except TypeError as error:

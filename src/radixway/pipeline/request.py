@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from radixway.pipeline.endpoints import Endpoint
 from radixway.pipeline.errors import BadRequest
 from radixway.pipeline.guarding import Clearance
 from radixway.pipeline.reply import Chunks
@@ -26,15 +27,15 @@ _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """What a surface understood of a request, and what the road adds to it.
+    """What was understood of a request at its endpoint, and what the road adds to it.
 
     The body travels as the bytes that came. A middleware that edits it changes the fields it names; all
     others, unknown to us or not, reach the worker in their own spelling.
     """
 
     id: str
-    surface: str
-    """Which surface it came through: `openai.chat`, `openai.completions`, `generate` …"""
+    endpoint: Endpoint
+    """The endpoint that it came to, and what middlewares may expect of it."""
     path: str
     """Path and query at the worker."""
     journal: Journal
@@ -111,6 +112,11 @@ class Request:
     inside_s: float = 0.0
     """What the step of the road that is at work now has spent in those after it."""
     _body: dict[str, Any] | None = None
+
+    @property
+    def surface(self) -> str:
+        """The endpoint's name: `openai.chat`, `openai.completions`, `generate` …"""
+        return self.endpoint.name
 
     @property
     def cache_namespace(self) -> str:

@@ -75,7 +75,17 @@ class _Answer(msgspec.Struct):
     index: int = 0
 
 
+class _PooledCounts(msgspec.Struct):
+    prompt_tokens: _Count = None
+    total_tokens: _Count = None
+
+
+class _Pooled(msgspec.Struct):
+    usage: _PooledCounts | None = None
+
+
 _read = msgspec.json.Decoder(_Answer | list[_Answer]).decode
+_read_pooled = msgspec.json.Decoder(_Pooled).decode
 
 _LAST_CHUNKS = 3
 """Figures come in a stream's last event but one, or in every event."""
@@ -84,8 +94,13 @@ _TEXT = re.compile(rb'"(?:content|reasoning_content|text|arguments)"\s*:\s*"(?!"
 """An event that brings text; engines that stream send one for each token."""
 
 
-def used_of(body: bytes) -> Used | None:
-    """What a whole reply reports, all its answers together; None where it says nothing of sense."""
+def used_of(body: bytes, *, generates: bool = True) -> Used | None:
+    """What a whole reply reports, all its answers together; None where it says nothing of sense.
+
+    `generates`: whether a model writes the reply; else the prompt is all that is counted.
+    """
+    if not generates:
+        return _used_by_prompt(body)
     found = _answers(body)
     if len(found) == 1:
         return _counted(found[0])
@@ -114,6 +129,18 @@ def _counted(answer: _Answer) -> Used | None:
         cached or 0,
         tells_cached=cached is not None,
     )
+
+
+def _used_by_prompt(body: bytes) -> Used | None:
+    """Of vectors and scores, whose usage has no `completion_tokens` and, of some, only a total."""
+    try:
+        usage = _read_pooled(body).usage
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if usage is None:
+        return None
+    tokens = usage.total_tokens if usage.prompt_tokens is None else usage.prompt_tokens
+    return None if tokens is None else Used(tokens)
 
 
 class Metered(Chunks):

@@ -1,14 +1,16 @@
-"""Where a prompt stands in a request's body, surface by surface. Fields stay undecoded until asked for."""
+"""Where a prompt stands in a request's body, endpoint by endpoint. Fields stay undecoded until asked for."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
 from xxhash import xxh3_128_digest
+
+from radixway.pipeline import Endpoint
 
 if TYPE_CHECKING:
     from radixway.tokenizer import Tokenizer
@@ -34,7 +36,7 @@ class TokenIds(NamedTuple):
 
 
 class PromptBody(Protocol):
-    """A body of one surface, as it bears on the prompt. Raises ValueError where a field makes no sense."""
+    """A body of one endpoint, as it bears on the prompt. Raises ValueError where a field makes no sense."""
 
     def ids(self) -> TokenIds | None:
         """The prompt's token ids that the request brings."""
@@ -66,7 +68,7 @@ class PromptBody(Protocol):
 
 
 class _Common(msgspec.Struct, kw_only=True):
-    """What every surface may carry."""
+    """What every body may carry."""
 
     prompt_token_ids: Raw = _ABSENT
     nvext: Raw = _ABSENT
@@ -205,30 +207,42 @@ class GenerateBody(_Common, kw_only=True):
         return _encode(fields | {"model": model} if model else fields)
 
 
-class _Shape(msgspec.Struct):
-    """What tells bodies apart where the surface does not."""
+class TextsBody:
+    """Of an endpoint with texts in fields of its own: there is no one prompt, and nothing to tokenize."""
 
-    messages: Raw = _ABSENT
-    prompt: Raw = _ABSENT
+    def __init__(self, fields: Mapping[str, Raw], names: Sequence[str]) -> None:
+        """`names`: the fields with texts, in the order in which they are read."""
+        self._given = [fields[name] for name in names if name in fields]
+        self._fields = fields
+
+    def json(self) -> bytes:
+        return b"\0".join(map(bytes, self._given))
+
+    def texts(self) -> str:
+        return "".join(text for raw in self._given for text in _texts(_read_any(raw)))
+
+    def salt(self) -> str | None:
+        salt, key = (self._fields.get(name, _ABSENT) for name in ("cache_salt", "extra_key"))
+        return _Common(cache_salt=salt, extra_key=key).salt()
 
 
-_read_shape = msgspec.json.Decoder(_Shape).decode
+_read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
-    "openai.chat": msgspec.json.Decoder(ChatBody),
-    "openai.completions": msgspec.json.Decoder(CompletionBody),
-    "generate": msgspec.json.Decoder(GenerateBody),
+    "messages": msgspec.json.Decoder(ChatBody),
+    "prompt": msgspec.json.Decoder(CompletionBody),
+    "text": msgspec.json.Decoder(GenerateBody),
 }
+"""By the first of an endpoint's `text_fields`."""
 
 
-def read_prompt_body(surface: str, raw: bytes) -> PromptBody | None:
+def read_prompt_body(endpoint: Endpoint, raw: bytes) -> PromptBody | TextsBody | None:
     """What a request's bytes say of its prompt; None for a body without sense."""
+    names = endpoint.text_fields
+    decoder = _DECODERS.get(names[0]) if names else None
     try:
-        if surface not in _DECODERS:
-            shape = _read_shape(raw)
-            surface = (
-                "openai.chat" if shape.messages else "openai.completions" if shape.prompt else "generate"
-            )
-        body: PromptBody = _DECODERS[surface].decode(raw)
+        if decoder is None:
+            return TextsBody(_read_fields(raw), names)
+        body: PromptBody = decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return body

@@ -20,7 +20,7 @@ import msgspec
 from radixway.config import RoutingSection
 from radixway.pipeline import ANY_MODEL, Request
 from radixway.routing.block_hash import namespace_seed, text_blocks, token_blocks
-from radixway.routing.prompt_bodies import PromptBody, read_prompt_body
+from radixway.routing.prompt_bodies import PromptBody, TextsBody, read_prompt_body
 from radixway.routing.prompt_tokens import CannotTokenize, PromptTokens
 from radixway.routing.request import RoutingRequest, TokenSource
 from radixway.routing.tokenizers import Tokenizers
@@ -102,7 +102,7 @@ class PromptReader:
             found.tokens = len(request.raw) // _TEXT_BYTES_PER_TOKEN
             found.source = "size"
             return found
-        body = read_prompt_body(request.surface, request.raw)
+        body = read_prompt_body(request.endpoint, request.raw)
         if body is None:
             return found
         try:
@@ -117,12 +117,14 @@ class PromptReader:
     def _read_blocks(
         self,
         found: RoutingRequest,
-        body: PromptBody,
+        body: PromptBody | TextsBody,
         request: Request,
         candidates: Sequence[Worker],
         tokens_matter: bool,
     ) -> RoutingRequest | Awaitable[RoutingRequest]:
         seed = namespace_seed(_adapter(request.model, candidates), body.salt())
+        if isinstance(body, TextsBody):
+            return self._from_text(found, body, seed)
         if (ids := body.ids()) is not None:
             self._from_tokens(found, ids.packed, seed, "ids")
             found.tokens = ids.total
@@ -138,7 +140,7 @@ class PromptReader:
                 return self._from_text(found, body, seed, error)
         elif self._workers is not None and self._worth_asking(candidates, tokens_matter):
             source = "worker"
-            packed = self._workers.read(request.surface, body.question(model), candidates)
+            packed = self._workers.read(request.endpoint.name, body.question(model), candidates)
         if packed is None:
             return self._from_text(found, body, seed)
         if isinstance(packed, bytes):
@@ -178,7 +180,11 @@ class PromptReader:
         return found
 
     def _from_text(
-        self, found: RoutingRequest, body: PromptBody, seed: int, failure: CannotTokenize | None = None
+        self,
+        found: RoutingRequest,
+        body: PromptBody | TextsBody,
+        seed: int,
+        failure: CannotTokenize | None = None,
     ) -> RoutingRequest:
         if failure is not None:
             found.fallback = failure.reason

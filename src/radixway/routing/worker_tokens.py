@@ -15,7 +15,7 @@ from radixway.routing.worker import Worker
 _MOST_ASKED = 16
 """Questions at a time: one that cannot be answered soon is not worth its wait."""
 _SILENCE_S = 10.0
-"""How long a worker that did not answer in time is not asked again on that surface."""
+"""How long a worker that did not answer in time is not asked again for that endpoint."""
 _REFUSAL_S = 5.0
 """And one that refused: SGLang's takes texts only, but it may as well have been the client's mistake."""
 
@@ -51,7 +51,7 @@ class WorkerTokens:
         self._not_before = {pair: at for pair, at in self._not_before.items() if pair[0] is not worker}
 
     def read(
-        self, surface: str, question: bytes, candidates: Sequence[Worker]
+        self, endpoint: str, question: bytes, candidates: Sequence[Worker]
     ) -> bytes | Awaitable[bytes] | None:
         """The tokens as little-endian uint32, or a wait for them; None where nobody can be asked.
 
@@ -61,7 +61,7 @@ class WorkerTokens:
         askable = [
             worker
             for worker in candidates
-            if worker.told.tokenizes and not_before.get((worker, surface), now) <= now
+            if worker.told.tokenizes and not_before.get((worker, endpoint), now) <= now
         ]
         if not askable or self._asked >= _MOST_ASKED:
             return None
@@ -70,17 +70,17 @@ class WorkerTokens:
         if packed is not None:
             return packed
         worker = min(askable, key=lambda worker: worker.load.requests)
-        return self._read(worker, surface, question, key)
+        return self._read(worker, endpoint, question, key)
 
-    async def _read(self, worker: Worker, surface: str, question: bytes, key: bytes) -> bytes:
+    async def _read(self, worker: Worker, endpoint: str, question: bytes, key: bytes) -> bytes:
         self._asked += 1
         try:
             packed = pack_tokens(await self._ask(worker, question))
         except Silent:
-            self._not_before[worker, surface] = self._clock() + _SILENCE_S
+            self._not_before[worker, endpoint] = self._clock() + _SILENCE_S
             raise CannotTokenize("worker_silent") from None
         except (Refused, OverflowError, TypeError):
-            self._not_before[worker, surface] = self._clock() + _REFUSAL_S
+            self._not_before[worker, endpoint] = self._clock() + _REFUSAL_S
             raise CannotTokenize("worker_refused") from None
         finally:
             self._asked -= 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.pipeline import Reply, Request
+from radixway.pipeline import Reply, ReplyForm, Request
 from radixway.semantic.plan import Plan
 from radixway.semantic.prompts import inject
 from radixway.semantic.selection import Candidate
@@ -48,7 +48,7 @@ def apply(plan: Plan, candidate: Candidate, request: Request) -> Applied:
     fields: dict[str, Any] = {"model": candidate.model}
     messages = None
     thinking: dict[str, Any] = {}
-    if request.surface == "openai.chat":
+    if request.endpoint.reply_form is ReplyForm.CHAT:
         thinking = thinking_fields(request.body, family, plan.reasoning.on, effort)
         fields |= thinking
         messages = inject(_split(request.raw)["messages"], plan.prompt, plan.prompt_mode)

@@ -8,16 +8,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from radixway.pipeline import GatewayError, Next, Reply, Request
+from radixway.pipeline import Endpoint, GatewayError, Next, Reply, Request
 from radixway.semantic.cache_rules import CacheDefault
 from radixway.semantic.decide import Verdict, judge, judge_blocks
-from radixway.semantic.question import Question, read_question
+from radixway.semantic.question import Question, question_of
 from radixway.semantic.reading import Reader
 from radixway.semantic.signals.base import Signals
 from radixway.semantic.snapshot import Snapshot
 
-CHOOSES = frozenset({"openai.chat", "openai.completions"})
-"""Surfaces on which the model may be left to the gateway."""
 NOT_CACHED = "category"
 """`Request.uncacheable` where the category, or the rule, is not to be cached."""
 
@@ -81,25 +79,20 @@ class Checked:
 class Detect:
     """A `pipeline.Middleware`. It judges only where that matters to the cache; the rest waits for a miss."""
 
-    surfaces = frozenset(
-        {
-            *("openai.chat", "openai.completions", "generate"),
-            *("session.openai.chat", "session.openai.completions"),
-            *("session.openai.responses", "session.anthropic.messages"),
-        }
-    )
-    """On `/generate` and in sessions models are not chosen, but what is blocked is blocked there too."""
-
     def __init__(self, snapshot: Callable[[], Snapshot], reader: Reader, cache: CacheDefault | None) -> None:
         """`snapshot`: the current one. `cache`: None where there is no cache."""
         self._snapshot = snapshot
         self._reader = reader
         self._cache = cache
 
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """What is blocked is blocked wherever there is text, models chosen or not."""
+        return endpoint.has_text
+
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """Raises Blocked where a rule says so."""
         snapshot = self._snapshot()
-        if request.surface not in CHOOSES:
+        if not request.endpoint.chooses_model:
             if snapshot.blocks:
                 await self._block(snapshot, request)
             return await call_next(request)
@@ -121,7 +114,7 @@ class Detect:
 
     async def _block(self, snapshot: Snapshot, request: Request) -> None:
         """Of a request that names its model, rules that block are all that is asked."""
-        question = read_question(request.body, request.headers)
+        question = question_of(request)
         signals, verdict, failed = await self._reader.read(
             snapshot, question, partial(judge_blocks, snapshot.rules)
         )
@@ -135,7 +128,7 @@ class Detect:
 async def find_meaning(snapshot: Snapshot, reader: Reader, request: Request) -> Meaning:
     """Read signals until the verdict is certain. Raises Blocked where it is that."""
     began = perf_counter()
-    question = read_question(request.body, request.headers)
+    question = question_of(request)
     signals, verdict, failed = await reader.read(snapshot, question, partial(judge, snapshot.rules))
     _time_signals(request, signals)
     if verdict.action == "block":

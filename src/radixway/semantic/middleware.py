@@ -14,6 +14,7 @@ from radixway.pipeline import (
     ANY_MODEL,
     BadRequest,
     Clearance,
+    Endpoint,
     GatewayError,
     ModelNotFound,
     ModelState,
@@ -36,8 +37,6 @@ _PREFERENCES: tuple[str, ...] = get_args(Preference)
 class Semantic:
     """A `pipeline.Middleware` for chat completions and completions."""
 
-    surfaces = frozenset({"openai.chat", "openai.completions"})
-
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
@@ -52,6 +51,10 @@ class Semantic:
         self._states = states
         self._feedback = feedback
         self._counts = counts
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where the model may be left to the gateway."""
+        return endpoint.chooses_model
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of the model that was chosen, or of the next that can answer.

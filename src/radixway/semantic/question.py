@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from radixway.pipeline import Request
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -35,6 +37,21 @@ _NO_TEXT = frozenset(
     }
 )
 """Fields of messages and their parts that say nothing, or not in letters."""
+
+
+_FIELDS = frozenset({"messages", "input", "prompt", "text", "system", "instructions", "tools"})
+"""What `read_question` understands; of tools nothing is asked."""
+
+
+def question_of(request: Request) -> Question:
+    """The question of a request: of its endpoint's `text_fields` alone, as workers read no others."""
+    endpoint, body = request.endpoint, request.body
+    fields = {name: body[name] for name in endpoint.text_fields if name in body}
+    question = read_question(fields, request.headers)
+    if endpoint.generates and _FIELDS.issuperset(endpoint.text_fields):
+        return question
+    text = "\n".join(_all_text([*fields.values()]))
+    return Question(text, text, question.headers)
 
 
 def read_question(body: Mapping[str, Any], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Question:

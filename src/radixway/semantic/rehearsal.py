@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from radixway.pipeline import GatewayError, Pipeline, Reply, Request
+from radixway.pipeline import CHAT_COMPLETIONS, GatewayError, Pipeline, Reply, Request
 from radixway.semantic.cases import Case, Placed, unmet
 from radixway.semantic.detect import Blocked
 from radixway.semantic.offline import Offline
@@ -89,8 +89,8 @@ def _request(case: Case) -> Request:
     preference = named.get(b"x-radixway-preference")
     return Request(
         id="rehearsal",
-        surface="openai.chat",
-        path="/v1/chat/completions",
+        endpoint=CHAT_COMPLETIONS,
+        path=CHAT_COMPLETIONS.path,
         journal=Journal("rehearsal"),
         raw=msgspec.json.encode(case.body()),
         model=case.model,

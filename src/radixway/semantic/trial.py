@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from radixway.pipeline import ModelState
+from radixway.pipeline import ENDPOINTS, Endpoint, ModelState
 from radixway.semantic.decide import Missing, judge
-from radixway.semantic.detect import CHOOSES, Stopped
+from radixway.semantic.detect import Stopped
 from radixway.semantic.plan import Wish, make_plan
 from radixway.semantic.question import Question
 from radixway.semantic.reading import Reader
@@ -92,8 +92,8 @@ class Tryout:
     ) -> None:
         entry = judged_entry(journal)
         if entry is None:
-            if _surface_of(journal) in CHOOSES:
-                trial.unread += 1
+            endpoint = _endpoint_of(journal)
+            trial.unread += endpoint is not None and endpoint.chooses_model
             return
         old = entry.snapshot
         if id(old) not in by:
@@ -123,8 +123,8 @@ class Tryout:
         return recorded_outcome(plan, self._states, self._feedback), signals
 
 
-def _surface_of(journal: Journal) -> str | None:
+def _endpoint_of(journal: Journal) -> Endpoint | None:
     for step, _, said in journal.entries:
         if step == "receive" and isinstance(said, dict):
-            return said.get("surface")
+            return ENDPOINTS.get(said.get("surface", ""))
     return None

@@ -8,11 +8,12 @@ from uuid import uuid4
 
 import msgspec
 
+from radixway.pipeline import ReplyForm
 from radixway.web.server_sent_events import DONE_DATA, DONE_EVENT, event_data, split_events, write_event
 
-CHAT = "openai.chat"
-_IDS = {CHAT: "chatcmpl-", "openai.completions": "cmpl-"}
-_OBJECTS = {CHAT: "chat.completion", "openai.completions": "text_completion"}
+CHAT = ReplyForm.CHAT
+_IDS = {CHAT: "chatcmpl-", ReplyForm.COMPLETION: "cmpl-"}
+_OBJECTS = {CHAT: "chat.completion", ReplyForm.COMPLETION: "text_completion"}
 _MESSAGE_FIELDS = frozenset({"role", "content", "reasoning_content", "reasoning"})
 _THINKING = ("reasoning_content", "reasoning")
 
@@ -24,7 +25,7 @@ class NotKept(Exception):
     """The answer is not one to give again; the text is a short reason for the journal."""
 
 
-def keep(surface: str, status: int, body: bytes, largest_bytes: int) -> bytes:
+def keep(form: ReplyForm, status: int, body: bytes, largest_bytes: int) -> bytes:
     """A whole reply's body in the form in which it is stored (deflated JSON).
 
     Raises:
@@ -38,25 +39,27 @@ def keep(surface: str, status: int, body: bytes, largest_bytes: int) -> bytes:
         reply = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
         raise NotKept("not_json") from None
-    _check(surface, reply)
+    _check(form, reply)
     return zlib.compress(body, 1)
 
 
-def whole(stored: bytes, surface: str, now: float) -> bytes:
+def whole(stored: bytes, form: ReplyForm, now: float) -> bytes:
     """The stored answer as a whole reply's body; all fields but `id` and `created` are as they were."""
     reply = _decode(zlib.decompress(stored))
-    reply["id"] = _IDS[surface] + uuid4().hex
+    reply["id"] = _IDS[form] + uuid4().hex
     reply["created"] = int(now)
     return _encode(reply)
 
 
-def stream(stored: bytes, surface: str, now: float, *, chunk_chars: int, include_usage: bool) -> list[bytes]:
+def stream(
+    stored: bytes, form: ReplyForm, now: float, *, chunk_chars: int, include_usage: bool
+) -> list[bytes]:
     """The stored answer as the events of a stream, the last one `[DONE]`."""
     reply = _decode(zlib.decompress(stored))
     choice = reply["choices"][0]
     head: dict[str, Any] = {
-        "id": _IDS[surface] + uuid4().hex,
-        "object": "chat.completion.chunk" if surface == CHAT else "text_completion",
+        "id": _IDS[form] + uuid4().hex,
+        "object": "chat.completion.chunk" if form == CHAT else "text_completion",
         "created": int(now),
         "model": reply.get("model"),
     }
@@ -66,7 +69,7 @@ def stream(stored: bytes, surface: str, now: float, *, chunk_chars: int, include
     if include_usage:
         head["usage"] = None
     finish = choice["finish_reason"]
-    if surface == CHAT:
+    if form == CHAT:
         deltas = _deltas(choice["message"], chunk_chars)
         choices: list[dict[str, Any]] = [
             {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas
@@ -82,7 +85,7 @@ def stream(stored: bytes, surface: str, now: float, *, chunk_chars: int, include
     return [*events, DONE_EVENT]
 
 
-def assemble(surface: str, events: bytes) -> bytes:
+def assemble(form: ReplyForm, events: bytes) -> bytes:
     """The events of a stream as the whole reply that they add up to.
 
     Raises:
@@ -105,28 +108,28 @@ def assemble(surface: str, events: bytes) -> bytes:
                 raise NotKept("failed")
             for choice in choices:
                 finish = choice.get("finish_reason") or finish
-                _gather(surface, choice, texts)
+                _gather(form, choice, texts)
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError):
             raise NotKept("not_json") from None
     if not done:
         raise NotKept("unfinished")
-    return _encode(_added_up(surface, head, texts, finish, usage))
+    return _encode(_added_up(form, head, texts, finish, usage))
 
 
 def _added_up(
-    surface: str, head: dict[str, Any], texts: dict[str, list[str]], finish: Any, usage: Any
+    form: ReplyForm, head: dict[str, Any], texts: dict[str, list[str]], finish: Any, usage: Any
 ) -> Any:
     said = {name: "".join(parts) for name, parts in texts.items()}
-    if surface == CHAT:
+    if form == CHAT:
         message = {"role": "assistant", "content": said.pop("content", "")} | said
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     else:
         choice = {"index": 0, "text": said.get("text", ""), "logprobs": None, "finish_reason": finish}
-    reply = head | {"object": _OBJECTS[surface], "choices": [choice]}
+    reply = head | {"object": _OBJECTS[form], "choices": [choice]}
     return reply | {"usage": usage} if usage else reply
 
 
-def _check(surface: str, reply: dict[str, Any]) -> None:
+def _check(form: ReplyForm, reply: dict[str, Any]) -> None:
     """Raises NotKept unless the reply is one whole answer of text."""
     choices = reply.get("choices")
     if "error" in reply or not isinstance(choices, list) or len(choices) != 1:
@@ -139,7 +142,7 @@ def _check(surface: str, reply: dict[str, Any]) -> None:
         raise NotKept(
             f"finish_{finish}" if finish in ("length", "content_filter", "tool_calls") else "finish"
         )
-    if surface == CHAT:
+    if form == CHAT:
         message = choice.get("message")
         if not isinstance(message, dict):
             raise NotKept("not_one_answer")
@@ -155,14 +158,14 @@ def _check(surface: str, reply: dict[str, Any]) -> None:
         raise NotKept("empty")
 
 
-def _gather(surface: str, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
+def _gather(form: ReplyForm, choice: dict[str, Any], texts: dict[str, list[str]]) -> None:
     if choice.get("index", 0) != 0:
         raise NotKept("not_one_answer")
-    said = choice.get("delta") or {} if surface == CHAT else {"text": choice.get("text")}
+    said = choice.get("delta") or {} if form == CHAT else {"text": choice.get("text")}
     for name, value in said.items():
         if name == "role" or not value:
             continue
-        if not isinstance(value, str) or (surface == CHAT and name not in _MESSAGE_FIELDS):
+        if not isinstance(value, str) or (form == CHAT and name not in _MESSAGE_FIELDS):
             raise NotKept("more_than_text")
         texts.setdefault(name, []).append(value)
 

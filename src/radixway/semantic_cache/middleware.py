@@ -9,7 +9,7 @@ from time import time
 from typing import Any
 
 from radixway.config import SemanticCacheSection
-from radixway.pipeline import Next, Reply, Request
+from radixway.pipeline import Endpoint, Next, Reply, Request
 from radixway.semantic_cache import answers
 from radixway.semantic_cache.answers import NotKept
 from radixway.semantic_cache.cache import AnswerCache, Found
@@ -29,9 +29,7 @@ _STREAM_OVERHEAD = 64
 
 
 class SemanticCache:
-    """A `pipeline.Middleware` for chat completions and completions."""
-
-    surfaces = frozenset({"openai.chat", "openai.completions"})
+    """A `pipeline.Middleware` for endpoints whose answers may be kept."""
 
     def __init__(
         self,
@@ -46,6 +44,10 @@ class SemanticCache:
         """The id of what makes the vectors, part of every scope."""
         self._clock = clock
         self._keeping: set[asyncio.Task[None]] = set()
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where answers may be kept."""
+        return endpoint.is_cacheable
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """A kept answer, or the answer of whoever comes next."""
@@ -125,12 +127,12 @@ class SemanticCache:
         headers = [(b"x-vsr-cache-hit", b"true")]
         if not request.stream:
             headers.append((b"content-type", b"application/json"))
-            return Reply(200, headers, WORKER, answers.whole(stored, request.surface, now))
+            return Reply(200, headers, WORKER, answers.whole(stored, request.endpoint.reply_form, now))
         headers.append((b"content-type", b"text/event-stream; charset=utf-8"))
         options = request.body.get("stream_options") or {}
         events = answers.stream(
             stored,
-            request.surface,
+            request.endpoint.reply_form,
             now,
             chunk_chars=self._config.stream_chunk_chars,
             include_usage=bool(options.get("include_usage")),
@@ -191,8 +193,8 @@ class SemanticCache:
         if body is None:
             raise NotKept("too_large")
         if request.stream and status == 200:
-            body = answers.assemble(request.surface, body)
-        return answers.keep(request.surface, status, body, self._config.largest_answer_bytes)
+            body = answers.assemble(request.endpoint.reply_form, body)
+        return answers.keep(request.endpoint.reply_form, status, body, self._config.largest_answer_bytes)
 
 
 def _user_of(body: dict[str, Any]) -> str | None:

@@ -11,13 +11,13 @@ from typing import Any
 from radixway.component import CannotErase, Component, Subject
 from radixway.net.stopping import stop
 from radixway.semantic_cache import answers
-from radixway.semantic_cache.answers import NotKept
+from radixway.semantic_cache.answers import CHAT, NotKept
 from radixway.semantic_cache.entry import Filter
 from radixway.semantic_cache.fallback import StoreWithFallback
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
 from radixway.semantic_cache.scope import NotCacheable
-from radixway.semantic_cache.warm_up import CHAT, Known, load, read_file, save
+from radixway.semantic_cache.warm_up import Known, load, read_file, save
 
 log = logging.getLogger(__name__)
 

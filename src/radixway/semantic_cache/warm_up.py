@@ -16,8 +16,6 @@ import numpy as np
 from radixway.config import ConfigError
 from radixway.semantic_cache.entry import Entry
 
-CHAT = "openai.chat"
-
 
 class Known(msgspec.Struct, forbid_unknown_fields=True):
     """One line of the file. Either `question` and `answer`, or the bodies themselves."""

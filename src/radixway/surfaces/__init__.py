@@ -12,12 +12,10 @@ from radixway.surfaces.agents import (
     session_routes,
 )
 from radixway.surfaces.erasing import erasure_routes
-from radixway.surfaces.exchange import Exchange, Surface
+from radixway.surfaces.exchange import Exchange
 from radixway.surfaces.fleet import Fleet, fleet_routes
 from radixway.surfaces.gate import Gate
-from radixway.surfaces.generate import Generate
 from radixway.surfaces.models import model_routes
-from radixway.surfaces.openai import ChatCompletions, Completions
 from radixway.surfaces.raw_openapi import describe_raw
 from radixway.surfaces.registration import registration_routes
 from radixway.surfaces.rehearsing import rehearsal_routes
@@ -34,14 +32,10 @@ __all__ = [
     "AgentCalls",
     "AgentExchange",
     "AgentRoad",
-    "ChatCompletions",
-    "Completions",
     "Exchange",
     "Fleet",
     "Gate",
-    "Generate",
     "SessionKeeper",
-    "Surface",
     "admin_routes",
     "affinity_routes",
     "count_routes",

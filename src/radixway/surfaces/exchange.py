@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Any
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from radixway.pipeline import (
     DeadlineExceeded,
+    Endpoint,
     GatewayError,
     InHand,
-    Next,
+    Pipeline,
     Reply,
     Request,
     StreamBroken,
@@ -42,17 +43,6 @@ from radixway.web import (
 log = logging.getLogger(__name__)
 
 
-ModelName = Annotated[str, Meta(max_length=256)]
-"""A model as a body may name it. Names are kept in journals, so they cannot be of any size."""
-
-Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None
-Milliseconds = Annotated[float, Meta(gt=0)] | None
-Staleness = Annotated[int, Meta(ge=0, lt=2**31)] | None
-Version = Annotated[str, Meta(min_length=1, max_length=256)] | int | None
-
-Rids = str | list[str] | None
-"""SGLang's `rid`: one for all prompts of a body, or one for each."""
-
 CALLER = "radixway.caller"
 """Where a scope says whose trace a request belongs to, by the word of somebody who is believed (`Caller`)."""
 
@@ -62,8 +52,6 @@ CARRIER = "radixway.carrier"
 _LONGEST_NOTE = 500
 """Characters of an error's message that its journal keeps."""
 
-_LONGEST_USER = 256
-
 CLIENT_LEFT = 499
 """Client closed request: the status of what nobody was told of."""
 
@@ -71,53 +59,13 @@ _LAST_WORDS_S = 5.0
 """How long a client may take to read that its request failed."""
 
 
-class Asked(NamedTuple):
-    """What the gateway must know of a body."""
-
-    model: str | None
-    stream: bool
-    priority: int | None = None
-    ttft_slo_ms: float | None = None
-    """The client's objective for its first token. The field is the gateway's own: workers do not get it."""
-    max_staleness: int | None = None
-    """The gateway's own too, like the next."""
-    min_weight_version: str | int | None = None
-    rids: tuple[str, ...] = ()
-    """What the body calls the request."""
-    user: str | None = None
-    """Who asks, by the body's word."""
-    answers: int | None = 1
-    """See `Request.answers`."""
-
-
-def named_user(*said: Any) -> str | None:
-    """Who asks, of the fields in which protocols say so; what is no name is passed over."""
-    return next((name for name in said if isinstance(name, str) and 0 < len(name) <= _LONGEST_USER), None)
-
-
-def named_rids(rid: Rids) -> tuple[str, ...]:
-    """What the body calls the request, by its `rid`."""
-    return () if rid is None else (rid,) if isinstance(rid, str) else tuple(rid)
-
-
-class Surface(Protocol):
-    """One wire protocol: how its bodies are read."""
-
-    name: str
-    methods: tuple[str, ...]
-
-    def read(self, raw: bytes) -> Asked:
-        """Raises BadBody naming the field at fault."""
-        ...
-
-
 class Exchange:
-    """An ASGI application that takes requests of one surface through the pipeline."""
+    """An ASGI application that takes requests of one endpoint through the pipeline."""
 
     def __init__(
         self,
-        surface: Surface,
-        pipeline: Next,
+        endpoint: Endpoint,
+        pipeline: Pipeline,
         metrics: Metrics,
         book: JournalBook,
         via: Via,
@@ -129,8 +77,8 @@ class Exchange:
         max_body_bytes: int,
         timeout_s: float,
     ) -> None:
-        self._surface = surface
-        self._pipeline = pipeline
+        self._endpoint = endpoint
+        self._chain = pipeline.chain_of(endpoint)
         self._metrics = metrics
         self._book = book
         self._via = via
@@ -148,7 +96,7 @@ class Exchange:
             caller, headers = split_headers(headers)
         request = Request(
             id=request_id,
-            surface=self._surface.name,
+            endpoint=self._endpoint,
             path=_path_of(scope),
             journal=Journal(request_id),
             headers=headers,
@@ -168,7 +116,7 @@ class Exchange:
                 obey_own_headers(request, own)
             self._in_hand.begin(request)
             watch.watch(receive)
-            await sent.send_reply(await self._pipeline(request))
+            await sent.send_reply(await self._chain(request))
         except ClientGone:
             self._note_departure(request)
         except HttpError as error:
@@ -219,14 +167,14 @@ class Exchange:
         Who asks is known from the head: of a request without the key that it needs no body is read. Raises
         HttpError for a mistake of either, ClientGone.
         """
-        if scope["method"] not in self._surface.methods:
-            allowed = ", ".join(self._surface.methods)
+        if scope["method"] not in self._endpoint.methods:
+            allowed = ", ".join(self._endpoint.methods)
             raise MethodNotAllowed(scope["path"], scope["method"], allowed)
         self._via.check(scope)
         trusted = self._callers.any and self._callers.introduce(request, scope)
         request.journal.tenant, request.journal.user = request.tenant, request.user
         raw = await read_body(scope, receive, self._max_body_bytes)
-        asked = self._surface.read(raw)
+        asked = self._endpoint.read(raw)
         model, stream, priority, ttft_slo_ms = asked[:4]
         request.raw, request.model, request.stream, request.rids = raw, model, stream, asked.rids
         if model == DEFAULT_MODEL and (named := self._default_model.resolve(request.tenancy)) is not None:
@@ -234,7 +182,9 @@ class Exchange:
             request.edit(model=named)
         request.said_user, request.answers = asked.user, asked.answers
         request.journal.user = request.asker
-        request.journal.add("receive", surface=request.surface, model=model, stream=stream, bytes=len(raw))
+        request.journal.add(
+            "receive", surface=self._endpoint.name, model=model, stream=stream, bytes=len(raw)
+        )
         if priority is not None:
             request.priority = priority
         if ttft_slo_ms is not None:
@@ -250,7 +200,7 @@ class Exchange:
         return bool(trusted)
 
     def _count(self, request: Request, sent: _Sent, failure: HttpError | None) -> None:
-        surface, model, exchanges = request.surface, request.known_model, self._metrics.exchanges
+        surface, model, exchanges = self._endpoint.name, request.known_model, self._metrics.exchanges
         exchanges.answered(
             surface,
             model,
@@ -278,7 +228,7 @@ class Exchange:
                 await sent.send_error(self.shaped(request, error))
 
     def shaped(self, request: Request, error: HttpError) -> HttpError:
-        """The error as the surface's clients read it: OpenAI's shape, unless a subclass says otherwise."""
+        """The error as the endpoint's clients read it: OpenAI's shape, unless a subclass says otherwise."""
         return error
 
     def _note_departure(self, request: Request) -> None:

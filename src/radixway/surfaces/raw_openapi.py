@@ -1,4 +1,4 @@
-"""What is served raw has its place in `/openapi.json`, too: completions, and calls of agents."""
+"""What is served raw has its place in `/openapi.json`, too: the declared endpoints."""
 
 from __future__ import annotations
 
@@ -7,22 +7,8 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 
-from radixway.surfaces.generate import GenerateBody
-from radixway.surfaces.openai import ChatBody, CompletionBody
+from radixway.pipeline import ENDPOINTS, Endpoint
 
-_BODIES = {"/v1/chat/completions": ChatBody, "/v1/completions": CompletionBody, "/generate": GenerateBody}
-
-_MEANT = {
-    "/v1/chat/completions": "A conversation's answer, whole or streamed. `model: auto` leaves it open.",
-    "/v1/completions": "What follows a prompt, whole or streamed.",
-    "/generate": "SGLang's: text or token ids in, both out; `return_logprob` and the rest travel on.",
-}
-_AGENTS = {
-    "/sessions/{session_id}/v1/chat/completions": "OpenAI's chat completions, recorded as a session's.",
-    "/sessions/{session_id}/v1/completions": "OpenAI's completions, recorded likewise.",
-    "/sessions/{session_id}/v1/responses": "OpenAI's responses, recorded likewise.",
-    "/sessions/{session_id}/v1/messages": "Anthropic's messages, recorded likewise.",
-}
 _ERRORS = {
     "400": "The body is wrong; `error.param` names the field.",
     "401": "Tenants have keys, and this is none.",
@@ -36,7 +22,7 @@ _ERRORS = {
 
 
 def describe_raw(app: FastAPI) -> None:
-    """`app` tells of these paths, too, with the fields that the gateway itself reads; all others travel on.
+    """`app` tells of the endpoints, too, with the fields that the gateway itself reads; all others travel on.
 
     Nothing is made before somebody asks.
     """
@@ -44,32 +30,35 @@ def describe_raw(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         document = own()
-        if not document["paths"].keys() & _MEANT.keys():
+        endpoints = [*ENDPOINTS]
+        if endpoints[0].path not in document["paths"]:
             schemas, components = msgspec.json.schema_components(
-                _BODIES.values(), ref_template="#/components/schemas/{name}"
+                [endpoint.body for endpoint in endpoints], ref_template="#/components/schemas/{name}"
             )
-            for path, schema in zip(_BODIES, schemas, strict=True):
-                document["paths"][path] = {"post": _operation(path, _MEANT[path], schema)}
-            for path, meant in _AGENTS.items():
-                operation = _operation(path, meant, {"type": "object"})
-                operation["parameters"] = [
-                    {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
-                ]
-                document["paths"][path] = {"post": operation}
+            for endpoint, schema in zip(endpoints, schemas, strict=True):
+                for path in endpoint.paths:
+                    document["paths"][path] = {"post": _operation(endpoint, path, schema)}
             document.setdefault("components", {}).setdefault("schemas", {}).update(components)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _operation(path: str, meant: str, schema: dict[str, Any]) -> dict[str, Any]:
-    ok: dict[str, Any] = {"application/json": {}, "text/event-stream": {}}
-    return {
+def _operation(endpoint: Endpoint, path: str, schema: dict[str, Any]) -> dict[str, Any]:
+    ok: dict[str, Any] = {"application/json": {}}
+    if endpoint.streams:
+        ok["text/event-stream"] = {}
+    operation: dict[str, Any] = {
         "operationId": path.strip("/").replace("/", "_").replace("{", "").replace("}", "") + "_post",
         "tags": ["answering"],
         "summary": path,
-        "description": meant,
+        "description": endpoint.description,
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {"200": {"description": "The worker's own bytes.", "content": ok}}
         | {status: {"description": words} for status, words in _ERRORS.items()},
     }
+    if endpoint.is_in_session:
+        operation["parameters"] = [
+            {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
+        ]
+    return operation

@@ -15,11 +15,10 @@ from fastapi import APIRouter, Depends
 from fastapi import Request as HttpRequest
 from pydantic import BaseModel
 
-from radixway.pipeline import GatewayError, Middleware, Pipeline, Reply, Request
+from radixway.pipeline import CHAT_COMPLETIONS, GatewayError, Middleware, Pipeline, Reply, Request
 from radixway.routing import PromptReader, Registry, Selector
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.headers import obey_own_headers, read_headers
-from radixway.surfaces.openai import ChatCompletions
 from radixway.surfaces.selector import Chooser
 from radixway.telemetry import Journal
 from radixway.web import HttpError
@@ -82,7 +81,6 @@ def rehearsal_routes(
 ) -> APIRouter:
     """`middlewares`: those that read a request, and decide about it."""
     router = APIRouter(tags=["gateway"], dependencies=[Depends(access)])
-    surface = ChatCompletions()
     chooser = Chooser(registry, road.selector, road.prompts)
 
     async def look(request: Request) -> Reply:
@@ -102,11 +100,11 @@ def rehearsal_routes(
         """
         raw = await http.body()
         request_id, headers, own = read_headers(http.scope["headers"])
-        asked = surface.read(raw)
+        asked = CHAT_COMPLETIONS.read(raw)
         request = Request(
             id=request_id,
-            surface=surface.name,
-            path="/v1/chat/completions",
+            endpoint=CHAT_COMPLETIONS,
+            path=CHAT_COMPLETIONS.path,
             journal=Journal(request_id),
             raw=raw,
             model=asked.model,

@@ -21,7 +21,18 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from msgspec import Meta
 
-from radixway.pipeline import ANY_MODEL, BadRequest, GatewayError, ModelNotFound, NoWorkers
+from radixway.pipeline import (
+    ANY_MODEL,
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    GENERATE,
+    BadRequest,
+    Endpoint,
+    GatewayError,
+    ModelName,
+    ModelNotFound,
+    NoWorkers,
+)
 from radixway.pipeline import Request as RoadRequest
 from radixway.routing import (
     AlreadyReserved,
@@ -35,7 +46,6 @@ from radixway.routing import (
     Worker,
 )
 from radixway.surfaces.access import AdminAccess
-from radixway.surfaces.exchange import ModelName
 from radixway.telemetry import Journal
 from radixway.web import read_json, request_id_of
 
@@ -50,6 +60,13 @@ class _Question(msgspec.Struct):
     workers: Annotated[list[str], Meta(min_length=1)] | None = None
     session: str | None = None
     stream: bool = True
+    messages: msgspec.Raw = msgspec.Raw()
+    prompt: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Whose body it is, by what it has."""
+        return CHAT_COMPLETIONS if self.messages else COMPLETIONS if self.prompt else GENERATE
 
 
 class _Sign(msgspec.Struct):
@@ -101,7 +118,7 @@ def selector_routes(
     async def choose(raw: bytes) -> tuple[_Question, Choice]:
         question: _Question = read_json(_question, raw)
         road = RoadRequest(
-            id="", surface="selector", path="", journal=Journal(""), raw=raw, model=question.model
+            id="", endpoint=question.endpoint, path="", journal=Journal(""), raw=raw, model=question.model
         )
         road.stream = question.stream
         return question, await chooser.choose(road, question.workers, question.session)

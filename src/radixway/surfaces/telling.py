@@ -25,7 +25,7 @@ def log_request(request: Request, status: int, first_byte_s: float | None, error
         "request": request.id,
         "trace": None if journal.trace is None else journal.trace.id,
         "tenant": request.tenant,
-        "surface": request.surface,
+        "surface": request.endpoint.name,
         "model": request.known_model,
         "worker": request.asked[-1] if request.asked else None,
         "status": status,
@@ -60,7 +60,8 @@ def spans_to_make(
     journal, trace = request.journal, request.journal.trace
     assert trace is not None
     ended = Ended(
-        surface=request.surface,
+        surface=request.endpoint.name,
+        operation=request.endpoint.operation,
         method=method,
         path=path,
         tenant=request.tenant,

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from msgspec import Meta
 
 from radixway.pipeline import BadRequest, GatewayError, TokenizerOf
-from radixway.surfaces.exchange import ModelName
+from radixway.pipeline.endpoints import ModelName
 from radixway.trajectories import Retrieval, Retrieved, Tries
 from radixway.web import read_json
 

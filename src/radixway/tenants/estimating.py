@@ -34,8 +34,13 @@ class _Asked(msgspec.Struct):
 _read = msgspec.json.Decoder(_Asked).decode
 
 
-def expected_use(raw: bytes) -> Used:
-    """Of a body: its prompts by their bytes, and as many tokens of answers as it asks for at most."""
+def expected_use(raw: bytes, *, generates: bool = True) -> Used:
+    """Of a body: its prompts by their bytes, and as many tokens of answers as it asks for at most.
+
+    `generates`: whether a model writes the reply; else there are no tokens of answers.
+    """
+    if not generates:
+        return Used(prompt_size(raw), 0, estimated=True)
     try:
         asked = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -53,7 +58,8 @@ def expected_use(raw: bytes) -> Used:
 def used_by_size(request: Request, answer_bytes: int) -> Used:
     """Of a request whose worker reported nothing: the prompt as routing counted it, the rest by bytes."""
     prompt = request.prompt_tokens if request.prompt_tokens is not None else prompt_size(request.raw)
-    return Used(prompt, answer_bytes // BYTES_PER_TOKEN, estimated=True)
+    answer = answer_bytes // BYTES_PER_TOKEN if request.endpoint.generates else 0
+    return Used(prompt, answer, estimated=True)
 
 
 def prompt_size(raw: bytes) -> int:

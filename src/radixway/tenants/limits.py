@@ -25,7 +25,7 @@ from radixway.tenants.prices import Prices
 
 
 class Limits:
-    """A `pipeline.Middleware` for every surface. Built only where tenants are configured."""
+    """A `pipeline.Middleware` for every endpoint. Built only where tenants are configured."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Limits:
         def done(used: Used) -> None:
             self._settle(request, account, estimate, _whole(request, used))
 
-        reply.chunks = Metered(reply.chunks, done, several=request.surface == "generate")
+        reply.chunks = Metered(reply.chunks, done, several=request.endpoint.has_token_ids)
         request.opened.append(reply.chunks)
         return reply
 
@@ -84,7 +84,7 @@ class Limits:
             raise ModelNotFound(model)
 
     def _estimate(self, account: Account, request: Request) -> Estimate:
-        used = expected_use(request.raw)
+        used = expected_use(request.raw, generates=request.endpoint.generates)
         price = self._prices.of(request.model or "", used.prompt_tokens, used.completion_tokens)
         return Estimate(used.tokens, price.cost if price.currency == account.quotas.currency else 0.0)
 
@@ -125,7 +125,7 @@ def _used_in(request: Request, reply: Reply) -> Used | None:
     """What a whole reply used; None where it is no answer."""
     if not 200 <= reply.status < 300:
         return None
-    return used_of(reply.body) or used_by_size(request, len(reply.body))
+    return used_of(reply.body, generates=request.endpoint.generates) or used_by_size(request, len(reply.body))
 
 
 def _whole(request: Request, used: Used) -> Used:

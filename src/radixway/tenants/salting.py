@@ -8,8 +8,8 @@ from radixway.pipeline import BadRequest, Next, Reply, Request
 
 
 class Salting:
-    """Sets the field that engines and this gateway's own block index read: `cache_salt`, which vLLM, SGLang
-    and our engine know on OpenAI's paths, and `extra_key` on `/generate`, as SGLang has it there.
+    """Sets the endpoint's `salt_field`, which engines and this gateway's block index read: `cache_salt`, as
+    vLLM, SGLang and our engine know it on OpenAI's paths, and `extra_key` on `/generate`, as SGLang has it.
 
     It stands inside of the semantic cache, whose scopes do not depend on it.
     """
@@ -18,7 +18,7 @@ class Salting:
         """The answer of whoever comes next. Raises BadRequest for a salt of the client's that is no text."""
         tenancy = request.tenancy
         if tenancy is not None and tenancy.cache_salt is not None:
-            name = "extra_key" if request.surface == "generate" else "cache_salt"
+            name = request.endpoint.salt_field
             own = request.body.get(name) if name.encode() in request.raw else None
             request.edit(**{name: _salted(tenancy.cache_salt, own, name)})
         return await call_next(request)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from radixway.config import AbortSection
-from radixway.pipeline import AbortedRequests, Next, Reply, Request, RunningRequest
+from radixway.pipeline import AbortedRequests, Endpoint, Next, Reply, Request, RunningRequest
 from radixway.trajectories.abort_events import ResumedEvents
 from radixway.trajectories.partial import aborted
 from radixway.trajectories.resumption import Resumption, Workers, single
@@ -60,12 +60,14 @@ class ResumeAborted:
     When the client leaves, the worker that has its request is told so by its `rid`.
     """
 
-    surfaces = frozenset({"generate"})
-
     def __init__(self, section: AbortSection, aborts: AbortedRequests, workers: Workers) -> None:
         self._section = section
         self._aborts = aborts
         self._workers = workers
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where workers say exactly which tokens they sampled."""
+        return endpoint.has_token_ids
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The whole answer, or a stream of it; see the class."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from radixway.pipeline import Chunks, Next, Reply, Request, Services
+from radixway.pipeline import Chunks, Endpoint, Next, Reply, Request, Services
 from radixway.trajectories.counts import Counts
 from radixway.trajectories.foreign import Encoder
 from radixway.trajectories.given import Given
@@ -57,14 +57,16 @@ class RadixTreeMiddleware:
     its journal says why.
     """
 
-    surfaces = frozenset({"generate"})
-
     def __init__(self, services: Services) -> None:
         if services.tokenizer_of is None:
             raise TypeError("there is nobody to tell which tokenizer a model has")
         self.tries = Tries(services.config.trajectories, services.tokenizer_of)
         self._counts = Counts(services.metrics, self.tries)
         self._session_headers = [name.encode("ascii") for name in services.config.routing.session.headers]
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where workers say exactly which tokens they sampled."""
+        return endpoint.has_token_ids
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The worker's reply."""

@@ -17,12 +17,12 @@ Attempt = Callable[[Request, Place], Coroutine[Any, Any, Reply]]
 
 _Running = dict[asyncio.Task[Reply], Place]
 
-_REPEATABLE = frozenset({"openai.chat", "openai.completions", "generate"})
-"""Surfaces whose requests leave nothing behind, so that a copy does no harm."""
-
 
 class Hedge:
-    """Never more than one copy of a request, and no more copies in all than the budget allows."""
+    """Never more than one copy of a request, and no more copies in all than the budget allows.
+
+    What workers are asked leaves nothing behind, whatever the endpoint, so a copy does no harm.
+    """
 
     def __init__(self, hedging: Hedging, admission: Admission, attempt: Attempt, metrics: Metrics) -> None:
         self._hedging = hedging
@@ -42,7 +42,7 @@ class Hedge:
         return reply
 
     def _delay_s(self, request: Request) -> float | None:
-        if request.surface not in _REPEATABLE or request.pinned is not None or request.tried:
+        if request.pinned is not None or request.tried:
             return None
         if request.carrier is not None:
             return None  # it carries one copy

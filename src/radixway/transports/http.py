@@ -93,7 +93,7 @@ class HttpTransport:
                 reply.body = await answer.read_all(self._limits.max_answer_bytes)
                 raise WorkerFailed(worker.name, "unavailable", f"it answered {answer.status}", said=reply)
             if request.stream and answer.status == 200:
-                end = StreamEnd(request.surface, request.answers)
+                end = StreamEnd(request.endpoint.reply_form, request.answers)
                 events = EventStream(answer, worker.name, lease, end, partial(self.on_stream_end, worker))
                 request.opened.append(events)
                 if not await events.begin():

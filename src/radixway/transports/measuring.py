@@ -59,11 +59,11 @@ class Measuring:
         over = _Over(answers, choice)
         if reply.chunks is not None:
             answers.first_token.add(request.journal.elapsed_s(), request.journal.trace_id)
-            several = request.surface == "generate"
+            several = request.endpoint.has_token_ids
             reply.chunks = MeasuredStream(reply.chunks, over, request.prompt_tokens, several=several)
             request.opened.append(reply.chunks)
         elif reply.status < 300:
-            reply.used = used_of(reply.body)
+            reply.used = used_of(reply.body, generates=request.endpoint.generates)
             over(reply.used, "answered")
         else:
             answers.ended("rejected")

@@ -138,7 +138,8 @@ class Tap:
         if reply.status != 200 or not prompt.tokens:
             return reply
         if reply.chunks is None:
-            self._traffic.tell(arrived, prompt, (used_of(reply.body) or Used()).completion_tokens)
+            used = used_of(reply.body, generates=request.endpoint.generates)
+            self._traffic.tell(arrived, prompt, (used or Used()).completion_tokens)
         else:
             tell = self._traffic.tell
             reply.chunks = Metered(

@@ -89,7 +89,9 @@ def why_whole(request: Request, dialects: Container[str | None]) -> str | None:
         shape = _shape_of(request)
     except BadRequest:
         return "its body cannot be read"
-    if request.surface == "generate" and "sglang" not in dialects and "radixway" not in dialects:
+    if not request.endpoint.generates:
+        return "nothing is decoded for it"
+    if request.endpoint.has_token_ids and "sglang" not in dialects and "radixway" not in dialects:
         return "vLLM has no /generate"
     sampling = shape.sampling_params if isinstance(shape.sampling_params, dict) else {}
     if any(count not in (None, 1) for count in (shape.n, shape.best_of, sampling.get("n"))):
@@ -134,7 +136,7 @@ def sglang_pair(request: Request, prefill: Worker) -> Request:
         "bootstrap_port": prefill.bootstrap_port,
         "bootstrap_room": random.randrange(_ROOMS),
     }
-    size = _batch_size(_shape_of(request)) if request.surface == "generate" else None
+    size = _batch_size(_shape_of(request)) if request.endpoint.has_token_ids else None
     if size is not None:
         fields = {name: [value] * size for name, value in fields.items()}
         fields["bootstrap_room"] = [random.randrange(_ROOMS) for _ in range(size)]

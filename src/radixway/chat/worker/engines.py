@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from radixway.chat.worker.prompts import PromptFormat, Turn, render
-from radixway.pipeline import IncompleteAnswerError, StreamEnd
+from radixway.pipeline import CHAT_COMPLETIONS, COMPLETIONS, IncompleteAnswerError, ReplyForm, StreamEnd
 from radixway.web.server_sent_events import iterate_data, read_events
 
 _decode = msgspec.json.Decoder().decode
@@ -93,7 +93,7 @@ class Tgi:
             "details": True,
         } | _sampling(parameters)
         body = {"inputs": render(turns, "chatml" if form == "chatml" else "v2"), "parameters": asked}
-        end = StreamEnd("tgi.generate_stream")
+        end = StreamEnd(ReplyForm.TGI)
         async for event in _events(self._session, f"{self._url}/generate_stream", body, end):
             token, details = event.get("token") or {}, event.get("details") or {}
             whole = event.get("generated_text")
@@ -137,12 +137,13 @@ class OpenAi:
         if stop:
             body["stop"] = list(stop)[:4]  # more are refused by some; ours are looked for here, too
         if form == "engine":
-            path, protocol = "/v1/chat/completions", "openai.chat"
+            endpoint = CHAT_COMPLETIONS
             body["messages"] = _messages(turns)
         else:
-            path, protocol = "/v1/completions", "openai.completions"
+            endpoint = COMPLETIONS
             body["prompt"] = render(turns, form)
-        async for event in _events(self._session, self._url + path, body, StreamEnd(protocol)):
+        url, end = self._url + endpoint.path, StreamEnd(endpoint.reply_form)
+        async for event in _events(self._session, url, body, end):
             for choice in event.get("choices") or ():
                 text = choice.get("text") if form != "engine" else choice.get("delta", {}).get("content")
                 reason = choice.get("finish_reason")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from radixway.pipeline import ReplyForm
+
 Json: TypeAlias = dict[str, Any]
 
 FILTERED = "content_filter"
@@ -242,9 +244,8 @@ def _calls(message: Json) -> list[Json]:
 
 
 OPENAI = OpenAiForm()
-FORMS: dict[str, Form] = {
-    "openai.chat": OPENAI,
-    "openai.completions": OPENAI,
-    "generate": GenerateForm(),
+FORMS: dict[ReplyForm, Form] = {
+    ReplyForm.CHAT: OPENAI,
+    ReplyForm.COMPLETION: OPENAI,
+    ReplyForm.GENERATE: GenerateForm(),
 }
-"""By surface."""

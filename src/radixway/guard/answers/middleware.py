@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from radixway.config.guard.answers import AnswersSection
-from radixway.guard.answers.forms import FORMS, OPENAI
+from radixway.guard.answers.forms import FORMS
 from radixway.guard.answers.parts import GuardedParts
 from radixway.guard.answers.queue import EventQueue
 from radixway.guard.answers.report import AnswerCounts, Report
@@ -14,9 +14,8 @@ from radixway.guard.answers.watching import Watching, WatchingParts
 from radixway.guard.answers.whole import guard_whole
 from radixway.guard.incident import Recorder
 from radixway.guard.placeholders import Vault
-from radixway.pipeline import Next, Reply, Request
+from radixway.pipeline import Endpoint, Next, Reply, Request
 
-SURFACES = frozenset(FORMS)
 FROM_CACHE = "semantic-cache"
 """The worker of a reply that was kept (`semantic_cache.middleware.WORKER`)."""
 
@@ -28,8 +27,6 @@ class AnswerGuard:
     Turns placeholders back, and does what `guard.answers` says about the rest. Where there is nothing to do
     for a request, its reply passes untouched.
     """
-
-    surfaces = SURFACES
 
     def __init__(
         self,
@@ -50,6 +47,10 @@ class AnswerGuard:
         self._recorder = recorder
         self._note = note
 
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where a model writes the answer. Those of sessions are read part by part (`parts_of`)."""
+        return endpoint.guarded and endpoint.generates and not endpoint.is_in_session
+
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The reply of whoever comes next, guarded."""
         reply = await call_next(request)
@@ -61,7 +62,7 @@ class AnswerGuard:
         if judging is None:
             return reply
         watching, report = judging
-        form = FORMS.get(request.surface, OPENAI)
+        form = FORMS[request.endpoint.reply_form]
         if reply.chunks is None:
             try:
                 reply.body = await guard_whole(reply.body, form, watching.begin, report)
@@ -93,10 +94,12 @@ class KeptAnswerGuard:
     """A `pipeline.Middleware` around the semantic cache: what was kept under other rules, or by another
     process, is read again by those for whoever is given it now."""
 
-    surfaces = frozenset({"openai.chat", "openai.completions"})
-
     def __init__(self, guard: AnswerGuard) -> None:
         self._guard = guard
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where answers may be kept."""
+        return endpoint.guarded and endpoint.is_cacheable
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The reply of whoever comes next; guarded if it was kept."""

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from radixway.pipeline import ENDPOINTS
 from radixway.web import Scope
 
 _SESSION = re.compile(r"/sessions/([^/]+)(?:/.*)?")
@@ -26,9 +27,7 @@ _MAKE = frozenset({"/sessions", "/select_and_reserve"})
 """Of these, those that make up a name where there is none."""
 _OF_CONVERSATIONS = frozenset(
     {
-        "/v1/chat/completions",
-        "/v1/completions",
-        "/generate",
+        *(path for path, endpoint in ENDPOINTS.served_directly().items() if endpoint.generates),
         "/retrieve_from_text",
         "/retrieve_from_messages_template",
     }

@@ -48,7 +48,7 @@ class Watch:
             return reply
         ended = self._ending(request, model)
         if reply.chunks is None:
-            ended(used_of(reply.body) or Used(), None)
+            ended(used_of(reply.body, generates=request.endpoint.generates) or Used(), None)
             return reply
         journal = request.journal
         ttft_s = journal.elapsed_s()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from radixway.config.semantic import ClassicTools
-from radixway.pipeline import Next, Reply, Request
+from radixway.pipeline import Endpoint, Next, Reply, Request
 from radixway.semantic.detect import Meaning
 from radixway.semantic.question import read_question
 from radixway.semantic.snapshot import Encode, Snapshot
@@ -41,8 +41,6 @@ class ToolSelection:
     their caches.
     """
 
-    surfaces = frozenset({"openai.chat"})
-
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
@@ -55,6 +53,10 @@ class ToolSelection:
         self._encode = encode
         self._lists = lists
         self._clock = clock
+
+    def applies_to(self, endpoint: Endpoint) -> bool:
+        """Where tools may be listed."""
+        return endpoint.takes_tools
 
     async def __call__(self, request: Request, call_next: Next) -> Reply:
         """The answer of what comes next. A part that fails leaves the client's tools as they are."""

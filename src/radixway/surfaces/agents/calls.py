@@ -3,79 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
-from radixway.pipeline import Next, Request
+from radixway.config import ConfigError
+from radixway.pipeline import Endpoint, Pipeline, ReplyForm, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
-from radixway.surfaces.exchange import (
-    Asked,
-    Exchange,
-    Milliseconds,
-    ModelName,
-    Priority,
-    Staleness,
-    Version,
-    named_user,
-)
+from radixway.surfaces.exchange import Exchange
 from radixway.surfaces.wires import AnthropicWire, ChatWire, CompletionsWire, ResponsesWire, Wire
-from radixway.web import HttpError, Scope, read_json
+from radixway.web import HttpError, Scope
 
-_PATH = re.compile(r"/sessions/[^/]+/v1/(chat/completions|completions|responses|messages)")
-_WIRES: dict[str, Wire] = {
-    "chat/completions": ChatWire(),
-    "completions": CompletionsWire(),
-    "responses": ResponsesWire(),
-    "messages": AnthropicWire(),
+_PATH = re.compile(r"/sessions/[^/]+(/.+)")
+_WIRES: dict[ReplyForm, Wire] = {
+    ReplyForm.CHAT: ChatWire(),
+    ReplyForm.COMPLETION: CompletionsWire(),
+    ReplyForm.RESPONSE: ResponsesWire(),
+    ReplyForm.MESSAGE: AnthropicWire(),
 }
-
-
-class _Body(msgspec.Struct):
-    model: ModelName | None = None
-    stream: bool | None = None
-    priority: Priority = None
-    ttft_slo_ms: Milliseconds = None
-    max_staleness: Staleness = None
-    min_weight_version: Version = None
-    user: Any = None
-    safety_identifier: Any = None
-    metadata: Any = None
-    """Anthropic's has `user_id`."""
-
-
-class AgentSurface:
-    """One protocol, as far as the gateway itself must read it."""
-
-    methods: tuple[str, ...] = ("POST",)
-    _decoder = msgspec.json.Decoder(_Body)
-
-    def __init__(self, wire: Wire) -> None:
-        self.name = f"session.{wire.name}"
-
-    def read(self, raw: bytes) -> Asked:
-        body = read_json(self._decoder, raw)
-        return Asked(
-            body.model,
-            bool(body.stream),
-            body.priority,
-            body.ttft_slo_ms,
-            body.max_staleness,
-            body.min_weight_version,
-            user=named_user(body.user, body.safety_identifier, _user_id_of(body.metadata)),
-        )
-
-
-def _user_id_of(metadata: Any) -> Any:
-    return metadata.get("user_id") if isinstance(metadata, dict) else None
 
 
 class AgentExchange(Exchange):
     """An exchange whose errors are in its protocol's shape."""
 
-    def __init__(self, wire: Wire, road: Next, *more: Any, **limits: Any) -> None:
-        super().__init__(AgentSurface(wire), road, *more, **limits)
+    def __init__(self, endpoint: Endpoint, wire: Wire, road: Pipeline, *more: Any, **limits: Any) -> None:
+        super().__init__(endpoint, road, *more, **limits)
         self._wire = wire
 
     def shaped(self, request: Request, error: HttpError) -> HttpError:
@@ -109,10 +60,20 @@ class _Shaped(HttpError):
 
 
 class AgentCalls:
-    """Finds the exchange for a path."""
+    """Finds the exchange for a path under `/sessions/{id}`."""
 
-    def __init__(self, make: Callable[[Wire], Exchange]) -> None:
-        self._exchanges = {path: make(wire) for path, wire in _WIRES.items()}
+    def __init__(self, endpoints: Iterable[Endpoint], make: Callable[[Endpoint, Wire], Exchange]) -> None:
+        """`make` builds the exchange of one of `endpoints`. Raises ConfigError where nobody can."""
+        self._exchanges: dict[str, Exchange] = {}
+        for endpoint in endpoints:
+            wire = _WIRES.get(endpoint.reply_form)
+            if wire is None:
+                raise ConfigError(
+                    f"endpoint {endpoint.name}: sessions cannot reply as {endpoint.reply_form.value}"
+                )
+            exchange = make(endpoint, wire)
+            for path in endpoint.paths_in_session:
+                self._exchanges[path] = exchange
 
     def find(self, scope: Scope) -> Exchange | None:
         """The one that answers, if the path is an agent's."""
@@ -120,4 +81,4 @@ class AgentCalls:
         if not path.startswith("/sessions/"):
             return None
         found = _PATH.fullmatch(path)
-        return None if found is None else self._exchanges[found[1]]
+        return None if found is None else self._exchanges.get(found[1])

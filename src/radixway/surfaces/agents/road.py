@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from radixway.pipeline import BadRequest, Chunks, GatewayError, Pipeline, Reply, Request
+from radixway.pipeline import GENERATE, BadRequest, Chunks, GatewayError, Pipeline, Reply, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
 from radixway.surfaces.agents.guarding import Passing
 from radixway.surfaces.agents.heard import Heard, refused
@@ -201,8 +201,8 @@ class AgentRoad:
         headers = [header for header in request.headers if header[0] != self._session_header]
         return replace(
             request,
-            surface="generate",
-            path="/generate",
+            endpoint=GENERATE,
+            path=GENERATE.path,
             raw=msgspec.json.encode(body),
             model=call.speaking.model or None,
             stream=ask.stream,

@@ -11,11 +11,11 @@ from fastapi.responses import Response, StreamingResponse
 from msgspec import Meta
 
 from radixway.pipeline import BadRequest
+from radixway.pipeline.endpoints import ModelName
 from radixway.surfaces.access import AdminAccess
 from radixway.surfaces.agents.export import ARROW, NDJSON, arrow_stream, json_lines, need_arrow
 from radixway.surfaces.agents.keeper import SessionKeeper
 from radixway.surfaces.agents.road import begin, wanted_of
-from radixway.surfaces.exchange import ModelName
 from radixway.surfaces.gate import Gate
 from radixway.surfaces.wires import AnthropicWire
 from radixway.trajectories.sessions import Call, Session

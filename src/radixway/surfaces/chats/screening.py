@@ -42,7 +42,8 @@ class Screening(Component):
         self._section = section = config.chat.safety
         self._trying: list[asyncio.Task[None]] = []
         outcomes = metrics.counter(
-            "radixway_chat_safety"        )
+            "radixway_chat_safety", "Questions in chats that were judged for safety", "outcome"
+        )
         self._judge: SafetyService | GuardJudge
         if section.url is not None:
             breaker = Breaker(section.failures, section.rest_s)

@@ -52,7 +52,7 @@ class EnvoyCarrier(Carrier):
                 raise GatewayError(f"worker {worker.name} answered {status}, a redirect", status=502)
             reply = Reply(status, headers, worker.name)
             if request.stream and status == 200 and not ends:
-                end = StreamEnd(request.surface, request.answers)
+                end = StreamEnd(request.endpoint.reply_form, request.answers)
                 reply.chunks = EnvoyChunks(self._answer, worker.name, lease, end)
                 request.opened.append(reply.chunks)
             else:

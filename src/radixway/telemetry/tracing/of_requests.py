@@ -53,7 +53,6 @@ _NAMES = {
     "estimated": "radixway.usage_is_estimated",
 }
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "estimated")
-_OPERATIONS = {"openai.completions": "text_completion", "generate": "text_completion"}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,127}")
 """What looks like a model's name; a client may write anything where one belongs."""
 LONGEST_PROMPT = 64 * 1024
@@ -65,6 +64,8 @@ class Ended:
     """What is known of a request at its end."""
 
     surface: str
+    operation: str
+    """OpenTelemetry's `gen_ai.operation.name`."""
     method: str | None
     """None: no client asked over HTTP, but a job of ours."""
     path: str
@@ -130,7 +131,7 @@ def _fields_of(journal: Journal, ended: Ended, route: str, used: Mapping[str, An
     fields: dict[str, Value] = {
         "http.response.status_code": ended.status,
         "gen_ai.provider.name": "radixway",
-        "gen_ai.operation.name": _OPERATIONS.get(ended.surface, "chat"),
+        "gen_ai.operation.name": ended.operation,
         "radixway.request_id": journal.request_id,
         "radixway.surface": ended.surface,
         "radixway.tenant": ended.tenant,
