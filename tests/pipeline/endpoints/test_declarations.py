@@ -69,7 +69,7 @@ async def test_rules_that_block_read_a_new_endpoint_too(monkeypatch, new_endpoin
         for body in ({"verse": "Call me a whale"}, {"verse": "Call me a whale"} | aside):
             status, told, _ = await gateway.post(new_endpoint.path, {"model": "m"} | body)
             assert (status, told["error"]["code"], worker.requests) == (403, "blocked_by_rule", [])
-        others = {"/v1/completions": "prompt", "/generate": "text"}
+        others = {"/v1/completions": "prompt", "/generate": "text", "/v1/embeddings": "input"}
         for path, field in others.items():
             body = {"model": "m", "messages": aside["messages"], field: "Call me a whale"}
             status, _, _ = await gateway.post(path, body)

@@ -6,6 +6,7 @@ Begin with `base.py`. `ENDPOINTS` is what the gateway serves, guards, meters and
 from radixway.pipeline.endpoints.base import Endpoint, EndpointRegistry, ModelName, ReplyForm, RequestBody
 from radixway.pipeline.endpoints.generate import GENERATE
 from radixway.pipeline.endpoints.openai import CHAT_COMPLETIONS, COMPLETIONS
+from radixway.pipeline.endpoints.pooling import EMBEDDINGS, RERANK, SCORE
 from radixway.pipeline.endpoints.sessions import (
     SESSION_CHAT,
     SESSION_COMPLETIONS,
@@ -18,6 +19,9 @@ ENDPOINTS = EndpointRegistry(
         CHAT_COMPLETIONS,
         COMPLETIONS,
         GENERATE,
+        EMBEDDINGS,
+        RERANK,
+        SCORE,
         SESSION_CHAT,
         SESSION_COMPLETIONS,
         SESSION_RESPONSES,
@@ -28,8 +32,11 @@ ENDPOINTS = EndpointRegistry(
 __all__ = [
     "CHAT_COMPLETIONS",
     "COMPLETIONS",
+    "EMBEDDINGS",
     "ENDPOINTS",
     "GENERATE",
+    "RERANK",
+    "SCORE",
     "SESSION_CHAT",
     "SESSION_COMPLETIONS",
     "SESSION_MESSAGES",
