@@ -42,14 +42,12 @@ class Snapshots:
         encode: Encode | None,
         load_head: Callable[[], Awaitable[DomainHead | None]],
         profiles: Profiles | None = None,
-        clock: Callable[[], float] = time,
     ) -> None:
         self._section = section
         self._encode = encode
         self._load_head = load_head
         self._head: DomainHead | None = None
         self._profiles = profiles
-        self._clock = clock
         self._missing = MissingModels()
         self._current: Snapshot | None = None
         self.text: str | None = None
@@ -129,7 +127,7 @@ class Snapshots:
         watched, self._current, self.text = self.files, snapshot, text
         if self.files != watched:
             self.files_changed.set()
-        self._loaded_at, self._error = self._clock(), None
+        self._loaded_at, self._error = time(), None
 
     def describe(self) -> dict[str, Any]:
         """Which configuration is in force, since when, and what the last reload said against it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -44,11 +44,10 @@ def version_of(text: str) -> str:
 class RulesFile:
     """Reads and writes are those of a small file; call them in a thread. Processes may share it."""
 
-    def __init__(self, path: Path, past: Path, clock_ns: Callable[[], int] = time_ns) -> None:
+    def __init__(self, path: Path, past: Path) -> None:
         """`past`: a directory for texts that were replaced."""
         self.path = path
         self._past = past / sha256(str(path.absolute()).encode()).hexdigest()[:16]
-        self._clock_ns = clock_ns
 
     def read(self) -> str:
         """Raises ConfigError."""
@@ -103,7 +102,7 @@ class RulesFile:
         for _, each, file in known:
             if each == version:
                 file.unlink(missing_ok=True)
-        at = max(self._clock_ns(), known[-1][0] + 1 if known else 0)
+        at = max(time_ns(), known[-1][0] + 1 if known else 0)
         _write(self._past / f"{at:020d}-{version}.yaml", text, 0o600)
         for _, _, file in self._files()[:-KEPT]:
             file.unlink(missing_ok=True)

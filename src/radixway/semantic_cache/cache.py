@@ -52,15 +52,13 @@ class AnswerCache:
         counts: Counts,
         *,
         verifier: Verify = verify_blind,
-        clock: Callable[[], float] = time,
     ) -> None:
-        """`verifier`: by default the one that asks nothing of the encoder. `clock`: seconds since 1970."""
+        """`verifier`: by default the one that asks nothing of the encoder."""
         self.config = config
         self.store = store
         self.counts = counts
         self._embed = embed
         self.verify = verifier
-        self._clock = clock
         self._told_apart: dict[tuple[str, str], None] = {}
 
     async def find(
@@ -88,7 +86,7 @@ class AnswerCache:
         began = perf_counter()
         if vector is None:
             vector = await self._vector(question.text)
-        now = self._clock()
+        now = time()
         ttl_s = min(self.config.ttl_s or inf, inf if allowed.ttl_s is None else allowed.ttl_s)
         entry = Entry(
             id=uuid4().hex,
@@ -138,7 +136,7 @@ class AnswerCache:
         return None if mine is None or theirs is None else min(float(mine @ theirs), 1.0)
 
     async def _find(self, question: Question, allowed: Directives, least: float) -> Found:
-        now = self._clock()
+        now = time()
         entry = await self.store.find(question.scope, question.exact, now)
         if entry is not None and _young_enough(entry, allowed, now):
             return Found("exact", Match(entry, 1.0), entry.vector)

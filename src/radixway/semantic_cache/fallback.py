@@ -68,7 +68,6 @@ class StoreWithFallback:
         store: Store,
         memory: MemoryStore,
         breaker: Breaker,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.store = store
         self.memory = memory
@@ -78,7 +77,6 @@ class StoreWithFallback:
         """Told of every call that the store failed."""
         self.problem: str | None = None
         """What the store said last, while it fails."""
-        self._clock = clock
         self._pending: list[Filter] = []
         self._opened = False
         self._opening = asyncio.Lock()
@@ -135,7 +133,7 @@ class StoreWithFallback:
 
     async def _ask(self, call: Callable[[], Awaitable[T]]) -> tuple[bool, T | None]:
         """Whether the store answered, and what."""
-        if not self.breaker.admits(self._clock()):
+        if not self.breaker.admits(monotonic()):
             return False, None
         try:
             if not self._opened or self._pending:
@@ -145,7 +143,7 @@ class StoreWithFallback:
             if self.problem is None:
                 log.warning("semantic cache: %s; the memory goes on", error)
             self.problem = str(error)
-            self.breaker.failed(self._clock())
+            self.breaker.failed(monotonic())
             self.on_failure()
             return False, None
         self.problem = None

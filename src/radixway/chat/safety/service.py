@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from radixway.chat.safety.breaker import Breaker
@@ -21,29 +21,26 @@ _MOST_REPLY_BYTES = 2**16
 class SafetyService:
     """A `Judge` over HTTP. Belongs to one event loop."""
 
-    def __init__(
-        self, url: str, *, timeout_s: float, breaker: Breaker, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, url: str, *, timeout_s: float, breaker: Breaker) -> None:
         """`url`: of the service; `/safety` may stand at its end or not."""
         self._url = url.rstrip("/").removesuffix("/safety")
         self._timeout_s = timeout_s
         self._breaker = breaker
-        self._clock = clock
         self._session: ClientSession | None = None
 
     async def judge(self, turns: Sequence[str], level: int) -> Verdict:
         """Of the last turn. Raises Unjudged."""
-        if not self._breaker.admits(self._clock()):
+        if not self._breaker.admits(time.monotonic()):
             raise Unjudged("the safety service is left alone, as it did not answer")
         body = {"inputs": turns[-1], "parameters": {"level": level}}
         try:
             async with asyncio.timeout(self._timeout_s):
                 verdict = read_verdict(await self._ask(body))
         except Unjudged:
-            self._breaker.failed(self._clock())
+            self._breaker.failed(time.monotonic())
             raise
         except (TimeoutError, ValueError, LookupError, TypeError, RecursionError) as error:
-            self._breaker.failed(self._clock())
+            self._breaker.failed(time.monotonic())
             raise Unjudged(f"the safety service: {type(error).__name__}") from None
         self._breaker.answered()
         return verdict

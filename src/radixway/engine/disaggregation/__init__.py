@@ -9,7 +9,6 @@ from radixway.engine.disaggregation.departure import Departure, telling_departur
 from radixway.engine.disaggregation.departures import Departures
 from radixway.engine.disaggregation.identity import Identity
 from radixway.engine.disaggregation.room import Room
-from radixway.engine.disaggregation.side import Side
 from radixway.engine.disaggregation.stats import TransferStats
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "Departures",
     "Identity",
     "Room",
-    "Side",
     "TransferStats",
     "telling_departures",
 ]

@@ -61,7 +61,7 @@ class Arrivals:
 
     @property
     def port(self) -> int | None:
-        """See `Side`."""
+        """Where others come for KV; None where they do not."""
         return None
 
     def fetch(self, request: Request, room: Room, stop: int) -> None:
@@ -99,21 +99,21 @@ class Arrivals:
         return arrival
 
     def begin(self, identity: Identity) -> None:
-        """See `Side`."""
+        """End every transfer; those that follow are of KV with this identity."""
         self.end_all("the weights changed")
         self.identity = identity
 
     def end_all(self, reason: str) -> None:
-        """See `Side`; nobody hears of them."""
+        """End every transfer now, and tell nobody; on return no thread reads or writes pages any more."""
         for arrival in list(self._under_way.values()):
             self.cut(arrival.request, reason)
 
     def close(self) -> None:
-        """See `Side`."""
+        """End all transfers and threads. Nothing may follow."""
         self.end_all("the engine stops")
 
     def stats(self) -> TransferStats:
-        """See `Side`."""
+        """May be called from any thread."""
         return self._tally.stats(len(self._under_way))
 
     def _start(self, request: Request, room: Room, first: int, stop: int) -> Arrival:

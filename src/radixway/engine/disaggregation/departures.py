@@ -46,7 +46,7 @@ class Departures:
 
     @property
     def port(self) -> int | None:
-        """See `Side`."""
+        """Where others come for KV; None where they do not."""
         return self._listener.port if self._listener is not None else None
 
     def announce(self, request: Request) -> Departure:
@@ -116,19 +116,19 @@ class Departures:
                 return departures
 
     def begin(self, identity: Identity) -> None:
-        """See `Side`."""
+        """End every transfer; those that follow are of KV with this identity."""
         self.identity = identity
         self.end_all("the weights changed")
 
     def end_all(self, reason: str) -> None:
-        """See `Side`."""
+        """End every transfer now; on return no thread reads or writes pages any more."""
         with self._announced:
             departures = list(self._departures.values())
         for departure in departures:
             departure.end(reason)
 
     def close(self) -> None:
-        """See `Side`."""
+        """End all transfers and threads. Nothing may follow."""
         with self._announced:
             self._closed = True
             self._announced.notify_all()
@@ -137,7 +137,7 @@ class Departures:
             self._listener.close()
 
     def stats(self) -> TransferStats:
-        """See `Side`."""
+        """May be called from any thread."""
         return self.tally.stats(len(self._departures))
 
     def _over(self, departure: Departure, reason: str, tokens: int) -> None:

@@ -21,17 +21,16 @@ R = TypeVar("R")
 class Tasks:
     """Asks, times, and counts what was answered. Raises what the room raises, and UnknownTypes."""
 
-    def __init__(self, room: ClassificationRoom, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, room: ClassificationRoom) -> None:
         self.room = room
         self.answered = 0
         """Texts, so far."""
         self.spent_s = 0.0
         """On all of them, waiting included."""
-        self._clock = clock
 
     async def ask(self, task: Task, text: str, options: Options) -> Answer:
         """One task of one text."""
-        began = self._clock()
+        began = perf_counter()
         try:
             if task == "intent":
                 intent = await self.room.intent(text)
@@ -45,14 +44,14 @@ class Tasks:
             return security_answer(attack, self.room.judge, options.security, self._since(began))
         finally:
             self.answered += 1
-            self.spent_s += self._clock() - began
+            self.spent_s += perf_counter() - began
 
     async def combined(self, text: str, tasks: Sequence[Task], options: Options) -> Answer:
         """Several tasks of one text. Parts that are not there are named, and null.
 
         Raises Unavailable where none is there.
         """
-        began = self._clock()
+        began = perf_counter()
         answers: dict[Task, Answer | None] = {}
         missing: dict[str, Unavailable] = {}
         with self.room.read_once():
@@ -75,7 +74,7 @@ class Tasks:
         self, texts: Sequence[str], task: Task | Literal["all"], options: Options, at_once: int
     ) -> Answer:
         """One task, or all, of every text, `at_once` of them at a time; results in the order of the texts."""
-        began = self._clock()
+        began = perf_counter()
 
         async def one(text: str) -> Answer:
             if task == "all":
@@ -92,7 +91,7 @@ class Tasks:
         }
 
     def _since(self, began: float) -> int:
-        return round((self._clock() - began) * 1e3)
+        return round((perf_counter() - began) * 1e3)
 
 
 async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[R]], at_once: int) -> list[R]:

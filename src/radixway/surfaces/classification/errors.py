@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from time import time
 from typing import Any
 
 import msgspec
@@ -31,11 +30,10 @@ class ApiError(GatewayError):
         code: str | None = None,
         retry_after_s: int | None = None,
         missing: Sequence[str] = (),
-        clock: Callable[[], float] = time,
     ) -> None:
         super().__init__(message, param=param, status=status, code=code, retry_after_s=retry_after_s)
         self.missing = tuple(missing)
-        self._at = datetime.fromtimestamp(clock(), UTC)
+        self._at = datetime.now(UTC)
 
     def body(self) -> bytes:
         """See `HttpError`."""

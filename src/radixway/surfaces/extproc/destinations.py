@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from time import monotonic
@@ -32,10 +31,9 @@ class _Known(NamedTuple):
 class Destinations:
     """Turns workers into `ip:port`. Names are resolved here: Envoy's cluster takes addresses alone."""
 
-    def __init__(self, allowed: tuple[IPvAnyNetwork, ...], clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, allowed: tuple[IPvAnyNetwork, ...]) -> None:
         """`allowed`: networks that addresses must lie in; empty: wherever a worker is."""
         self._allowed = allowed
-        self._clock = clock
         self._known: dict[str, _Known] = {}
 
     async def find(self, worker: Worker) -> tuple[str, str]:
@@ -44,7 +42,7 @@ class Destinations:
         Raises NoWorkers: Envoy cannot reach it, or may not.
         """
         known = self._known.get(worker.url)
-        if known is not None and self._clock() < known.until:
+        if known is not None and monotonic() < known.until:
             return known.endpoint, known.base_path
         url = URL(worker.url)
         if url.scheme != "http":
@@ -55,7 +53,7 @@ class Destinations:
         shown = f"[{address}]" if ":" in address else address
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        found = _Known(f"{shown}:{url.port or 80}", url.raw_path.rstrip("/"), self._clock() + _KNOWN_FOR_S)
+        found = _Known(f"{shown}:{url.port or 80}", url.raw_path.rstrip("/"), monotonic() + _KNOWN_FOR_S)
         self._known[worker.url] = found
         return found.endpoint, found.base_path
 

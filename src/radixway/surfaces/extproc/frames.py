@@ -113,7 +113,7 @@ def trailers_pass(request: bool) -> ProcessingResponse:
     return ProcessingResponse(response_trailers=TrailersResponse())
 
 
-def at_once(status: int, headers: Headers, body: bytes, details: str = "radixway") -> ProcessingResponse:
+def at_once(status: int, headers: Headers, body: bytes) -> ProcessingResponse:
     """The whole answer, in place of whatever was or would have been one. Envoy asks nothing more."""
     if status not in _KNOWN_STATUSES:  # which Envoy refuses
         status = status // 100 * 100 if 200 <= status < 600 else 500
@@ -122,7 +122,7 @@ def at_once(status: int, headers: Headers, body: bytes, details: str = "radixway
             status=HttpStatus(code=status),
             headers=mutation(headers),
             body=body,
-            details=details,
+            details="radixway",
         )
     )
 

@@ -123,19 +123,19 @@ def chat_fields(request: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def check_metadata(metadata: Any, place: str = "metadata") -> dict[str, str]:
+def check_metadata(metadata: Any) -> dict[str, str]:
     """16 pairs at most, names of 64 characters, values of 512. Raises BadBody (400)."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise wrong(place, f"must be an object, not {shown(metadata)}")
+        raise wrong("metadata", f"must be an object, not {shown(metadata)}")
     if len(metadata) > 16:
-        raise wrong(place, f"has at most 16 pairs, not {len(metadata)}")
+        raise wrong("metadata", f"has at most 16 pairs, not {len(metadata)}")
     for name, value in metadata.items():
         if not name or len(name) > 64:
-            raise wrong(f"{place}.{name[:64]}", "names have 1 to 64 characters")
+            raise wrong(f"metadata.{name[:64]}", "names have 1 to 64 characters")
         if not isinstance(value, str) or len(value) > 512:
-            raise wrong(f"{place}.{name}", "values are strings of at most 512 characters")
+            raise wrong(f"metadata.{name}", "values are strings of at most 512 characters")
     return metadata
 
 
