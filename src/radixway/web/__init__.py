@@ -1,4 +1,4 @@
-"""What the gateway's server and the engine's have in common: sockets, ASGI, request bodies.
+"""What the gateway's server and the engine's have in common: sockets, ASGI, bodies, server-sent events.
 
 It knows neither of them and imports nothing of ours.
 """
@@ -6,8 +6,8 @@ It knows neither of them and imports nothing of ours.
 from radixway.web.asgi import App, ClientWatch, Message, Receive, Scope, Send, request_id_of
 from radixway.web.attempt_limiter import AttemptLimiter
 from radixway.web.bodies import ClientGone, limited, read_body, read_fields, read_json, read_open
-from radixway.web.connections import ServerStopping, is_ending
-from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, send_error
+from radixway.web.connections import ServerStopping, is_ending, uncancel_at_end
+from radixway.web.errors import BadBody, HttpError, MethodNotAllowed, ReshapedError, send_error
 from radixway.web.head_limit import HeadLimit, HeadTooLarge
 from radixway.web.limits import ServerCounts, ServerLimits, raise_file_limit
 from radixway.web.process_end import end_process_within, keep_process, run_to_end
@@ -32,6 +32,7 @@ __all__ = [
     "MethodNotAllowed",
     "OriginCheck",
     "Receive",
+    "ReshapedError",
     "Scope",
     "Send",
     "ServerCounts",
@@ -54,5 +55,6 @@ __all__ = [
     "request_id_of",
     "run_to_end",
     "send_error",
+    "uncancel_at_end",
     "url_of",
 ]

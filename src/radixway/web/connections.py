@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import MutableMapping
 from time import monotonic
@@ -142,3 +143,15 @@ def is_ending(scope: MutableMapping[str, Any]) -> bool:
     """
     state: ConnectionState | None = scope.get(_STATE)
     return state is not None and state.is_ending
+
+
+def uncancel_at_end(scope: MutableMapping[str, Any]) -> bool:
+    """Take back the cancellation of this task if it comes from the end of the request's server.
+
+    Returns whether it does; what cancelled the task otherwise is raised again by the caller.
+    """
+    if not is_ending(scope):
+        return False
+    if (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return True

@@ -67,6 +67,32 @@ class HttpError(Exception):
         return headers
 
 
+class ReshapedError(HttpError):
+    """Another error in the shape of another protocol: its status and headers, with a body of one's own."""
+
+    def __init__(self, error: HttpError, body: bytes, event: bytes | None = None) -> None:
+        """`event`: the last one of a stream; None: as `error` writes it."""
+        super().__init__(
+            str(error),
+            status=error.status,
+            code=error.code,
+            param=error.param,
+            retry_after_s=error.retry_after_s,
+        )
+        self._error = error
+        self._body = body
+        self._event = event
+
+    def body(self) -> bytes:
+        return self._body
+
+    def event(self) -> bytes:
+        return self._error.event() if self._event is None else self._event
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return self._error.headers()
+
+
 class BadBody(HttpError):
     """The body cannot be used."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route, WebSocketRoute
 
 from radixway.web.asgi import App, Receive, Scope, Send
-from radixway.web.connections import ServerStopping, is_ending
+from radixway.web.connections import ServerStopping, uncancel_at_end
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -39,10 +39,8 @@ def _guarded(app: App, guard: Callable[[Scope], None] | None) -> App:
         try:
             await app(scope, receive, send)
         except asyncio.CancelledError:
-            if not is_ending(scope):
+            if not uncancel_at_end(scope):
                 raise
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
             raise ServerStopping from None
 
     return guarded

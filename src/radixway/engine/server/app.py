@@ -16,7 +16,7 @@ from radixway.engine.errors import EngineError
 from radixway.engine.server import control, status, tracing, weights
 from radixway.engine.server.chat import chat_completions
 from radixway.engine.server.completions import completions
-from radixway.engine.server.errors import WeightUpdateError, http_error
+from radixway.engine.server.errors import http_error, weight_update_error
 from radixway.engine.server.exchange import Exchange
 from radixway.engine.server.frontend import concatenate
 from radixway.engine.server.generate import generate
@@ -209,7 +209,7 @@ def _brings(key: bytes, scope: Scope) -> bool:
 
 async def _send_error(exchange: Exchange, error: HttpError) -> None:
     is_update = exchange.path.startswith("/update_weight")
-    await exchange.send_error(WeightUpdateError(error) if is_update else error)
+    await exchange.send_error(weight_update_error(error) if is_update else error)
 
 
 def _find(exchange: Exchange) -> Endpoint:

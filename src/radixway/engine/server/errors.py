@@ -3,7 +3,7 @@
 import msgspec
 
 from radixway.engine.errors import ContextTooLong, EngineError, EngineStopped, InvalidRequest, QueueFull
-from radixway.web import HttpError
+from radixway.web import HttpError, ReshapedError
 
 
 def http_error(error: EngineError, *, field_names: dict[str, str] | None = None) -> HttpError:
@@ -20,22 +20,7 @@ def http_error(error: EngineError, *, field_names: dict[str, str] | None = None)
     return HttpError(str(error), status=500, code="engine_failed")
 
 
-class WeightUpdateError(HttpError):
-    """Another error, of a call that updates the weights: SGLang's clients look at `success` and `message`."""
-
-    def __init__(self, error: HttpError) -> None:
-        super().__init__(
-            str(error),
-            status=error.status,
-            code=error.code,
-            param=error.param,
-            retry_after_s=error.retry_after_s,
-        )
-        self._error = error
-
-    def body(self) -> bytes:
-        told = msgspec.json.decode(self._error.body())
-        return msgspec.json.encode(told | {"success": False, "message": self.sentence})
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        return self._error.headers()
+def weight_update_error(error: HttpError) -> HttpError:
+    """`error` of a call that updates the weights: SGLang's clients look at `success` and `message`."""
+    told = msgspec.json.decode(error.body()) | {"success": False, "message": error.sentence}
+    return ReshapedError(error, msgspec.json.encode(told))

@@ -11,7 +11,7 @@ from radixway.pipeline import Endpoint, Pipeline, ReplyForm, Request
 from radixway.surfaces.agents.answer_events import AnswerEvents
 from radixway.surfaces.exchange import Exchange
 from radixway.surfaces.wires import AnthropicWire, ChatWire, CompletionsWire, ResponsesWire, Wire
-from radixway.web import HttpError, Scope
+from radixway.web import HttpError, ReshapedError, Scope
 
 _PATH = re.compile(r"/sessions/[^/]+(/.+)")
 _WIRES: dict[ReplyForm, Wire] = {
@@ -31,32 +31,7 @@ class AgentExchange(Exchange):
 
     def shaped(self, request: Request, error: HttpError) -> HttpError:
         stream = next((chunks for chunks in request.opened if isinstance(chunks, AnswerEvents)), None)
-        return _Shaped(error, self._wire.error(error), None if stream is None else stream.fail(error))
-
-
-class _Shaped(HttpError):
-    """An error in the words of a protocol."""
-
-    def __init__(self, error: HttpError, body: bytes, event: bytes | None) -> None:
-        super().__init__(
-            str(error),
-            status=error.status,
-            code=error.code,
-            param=error.param,
-            retry_after_s=error.retry_after_s,
-        )
-        self._error = error
-        self._body = body
-        self._event = event
-
-    def body(self) -> bytes:
-        return self._body
-
-    def event(self) -> bytes:
-        return self._error.event() if self._event is None else self._event
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        return self._error.headers()
+        return ReshapedError(error, self._wire.error(error), None if stream is None else stream.fail(error))
 
 
 class AgentCalls:

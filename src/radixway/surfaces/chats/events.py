@@ -14,7 +14,7 @@ from radixway.chat.outages import is_away
 from radixway.chat.records import Message
 from radixway.chat.room import ChatRoom
 from radixway.chat.tokens import Entry, without_restarts
-from radixway.web import Receive, Scope, Send, is_ending
+from radixway.web import Receive, Scope, Send, uncancel_at_end
 from radixway.web.server_sent_events import write_comment, write_event
 
 _HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -56,10 +56,8 @@ class EventStream(Response):
         try:
             await self._tell(send, hearing, leaving)
         except asyncio.CancelledError:
-            if not is_ending(scope):
+            if not uncancel_at_end(scope):
                 raise
-            if (current := asyncio.current_task()) is not None:
-                current.uncancel()
             # Not an error: the answer is not lost, and whoever comes again hears the rest.
             await send({"type": "http.response.body", "body": b""})
         finally:
