@@ -1,17 +1,154 @@
-"""A cache from its configuration."""
+"""A cache built from its configuration: opened, warmed up, saved and closed with its gateway."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import time
+from typing import Any
+
+from radixway.component import CannotErase, Component, Subject
 from radixway.config import ConfigError, SemanticCacheSection
+from radixway.net.stopping import stop
+from radixway.semantic_cache import answers
+from radixway.semantic_cache.answers import CHAT, NotKept
 from radixway.semantic_cache.cache import AnswerCache, Embed
 from radixway.semantic_cache.counts import Counts
+from radixway.semantic_cache.entry import Filter
 from radixway.semantic_cache.fallback import Breaker, StoreWithFallback
 from radixway.semantic_cache.memory import MemoryStore
 from radixway.semantic_cache.middleware import SemanticCache
-from radixway.semantic_cache.running import CacheRoom
+from radixway.semantic_cache.scope import NotCacheable
 from radixway.semantic_cache.store import Store
 from radixway.semantic_cache.verifier import Verify, verify_blind
+from radixway.semantic_cache.warm_up import Known, load, read_file, save
 from radixway.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class CacheRoom(Component):
+    """The middleware with all that stands behind it.
+
+    Entries know no session, so they cannot be erased by one: their conversation is part of a digest.
+    """
+
+    name = "semantic_cache"
+    erasable_by = frozenset({"tenant", "user", "request"})
+
+    def __init__(
+        self,
+        middleware: SemanticCache,
+        memory: MemoryStore,
+        behind: StoreWithFallback | None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.encoder_id: Callable[[], Awaitable[str]] = _no_encoder
+        """Says what makes the vectors, once it is loaded."""
+        self.namespace_of: Callable[[str], str] = str
+        """Says whose answers a tenant's are."""
+        self.entry_of: Callable[[str, str], str | None] = _no_entry
+        """Says which entry a request left, by its id and tenant."""
+        self.middleware = middleware
+        self.cache = middleware.cache
+        self.memory = memory
+        self.behind = behind
+        """The store that is not memory, where there is one."""
+        self._config = self.cache.config
+        self._clock = clock
+        self._warming: asyncio.Task[int]
+        self.warmed_up = asyncio.Event()
+        """Set when the file has been read in, or there is none."""
+
+    async def start(self) -> None:
+        """Open the store and read in what is known. Raises ConfigError."""
+        self.middleware.encoder = await self.encoder_id()
+        known = read_file(self._config.warm_up) if self._config.warm_up is not None else []
+        if self._config.persist is not None:
+            now = self._clock()
+            for entry in await asyncio.to_thread(load, self._config.persist):
+                await self.memory.put(entry, now)
+        await self.cache.store.open()
+        self._warming = asyncio.create_task(self.warm_up(known))
+
+    async def stop(self) -> None:
+        """Keep what is in memory, and close the store."""
+        await stop([self._warming])
+        await self.middleware.settle()
+        await self.save()
+        await self.cache.store.close()
+
+    async def erase(self, subject: Subject) -> int:
+        """See `Component`. What a store away still has to hear of is asked again, with the rest."""
+        await self.middleware.settle()
+        count, entry = 0, None
+        if subject.request is not None:
+            entry = self.entry_of(subject.request, subject.tenant)
+        if subject.request is None or entry is not None:
+            which = Filter(entry, self.namespace_of(subject.tenant), subject.user)
+            count = await self.cache.purge(which)
+        if self.behind is not None and self.behind.pending_removals:
+            raise CannotErase(
+                f"{self.behind.name}: {self.behind.problem or 'it is left alone after failures'}"
+            )
+        if (problem := await self.save()) is not None:
+            raise CannotErase(f"semantic_cache.persist: {problem}")
+        return count
+
+    async def warm_up(self, known: list[Known]) -> int:
+        """Keep what is known; how many were. Questions that cannot be cached are passed over."""
+        kept = 0
+        for each in known:
+            request, response = each.bodies()
+            try:
+                question = self.middleware.read(request, each.tenant, each.user)
+                answer = answers.keep(CHAT, 200, response, self._config.largest_answer_bytes)
+            except (NotCacheable, NotKept) as reason:
+                log.warning("semantic cache: an entry of the warm-up is passed over: %s", reason)
+                continue
+            await self.cache.keep(question, answer, None)
+            kept += 1
+        self.warmed_up.set()
+        return kept
+
+    def describe(self) -> dict[str, Any]:
+        """For `/health`: the backend, and whether it works."""
+        said: dict[str, Any] = {"backend": self._config.backend, "entries_in_memory": len(self.memory)}
+        if self.behind is not None:
+            said["store"] = "ok" if self.behind.problem is None else self.behind.problem
+            said["pending_removals"] = self.behind.pending_removals
+        return said
+
+    async def stats(self) -> dict[str, Any]:
+        """For `/cache/stats`: that, and what the cache did."""
+        counts = self.cache.counts.describe()
+        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        return self.describe() | {
+            "entries": await self.cache.store.size(),
+            "evicted": self.memory.evicted,
+            "hit_rate": counts.get("hits", 0) / asked if asked else None,
+            "counts": counts,
+        }
+
+    async def save(self) -> str | None:
+        """Write what is in memory to its file, if it has one; what was wrong with that."""
+        if self._config.persist is None:
+            return None
+        try:
+            await asyncio.to_thread(save, iter(list(self.memory)), self._config.persist)
+        except OSError as error:
+            log.warning("semantic cache: it could not be saved: %s", error)
+            return str(error)
+        return None
+
+
+async def _no_encoder() -> str:
+    return ""
+
+
+def _no_entry(request_id: str, tenant: str) -> str | None:
+    return None
 
 
 def build_semantic_cache(
