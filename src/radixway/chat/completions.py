@@ -44,7 +44,7 @@ class Completions:
     """Has attempts answered by the gateway's workers."""
 
     def __init__(self, road: Road, tools: Tools | None = None) -> None:
-        """`road`: the gateway's, for requests of the surface `openai.chat`."""
+        """`road`: the gateway's, for chat completions."""
         self._road = road
         self._tools = tools
 

@@ -240,7 +240,7 @@ class RetrySection(Section):
 
 
 class PipelineSection(Section):
-    """The middlewares between a surface and the workers, outermost first."""
+    """The middlewares between an endpoint and the workers, outermost first."""
 
     middlewares: tuple[str, ...] = ("radixway.pipeline.retry.Retry",)
     """Dotted paths of classes that follow `radixway.pipeline.Middleware`."""

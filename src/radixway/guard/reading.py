@@ -23,7 +23,7 @@ _CHARACTERS_OF_AN_ID = 4
 
 
 class Reading:
-    """Reads requests of every surface."""
+    """Reads requests to every endpoint."""
 
     def __init__(self, tokenizer_of: TokenizerOf | None = None, max_characters: int | None = None) -> None:
         """`tokenizer_of`: of a model's name, where there are any. `max_characters`: of a request's texts."""

@@ -20,7 +20,7 @@ _MOST_TOKENS = 10**12
 
 
 class _Asked(msgspec.Struct):
-    # Wrong types are the surface's, or the worker's, to refuse: what makes sense is counted all the same.
+    # Wrong types are the endpoint's, or the worker's, to refuse: what makes sense is counted all the same.
     max_tokens: Any = None
     max_completion_tokens: Any = None
     n: Any = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guarded import ATTACK, EMAIL, guarded
+from guarded import ATTACK, EMAIL, guarded, steps
 from running_gateway import RunningGateway, running_gateway
 from scripted_worker import Exchange, ScriptedWorker, scripted_worker
 
@@ -80,6 +80,16 @@ async def test_it_is_passed_through_metered_limited_and_journalled(path: str) ->
         assert (status, told["error"]["code"]) == (429, "requests_per_minute")
 
 
+@pytest.mark.parametrize(
+    "pair", [("text_1", "text_2"), ("data_1", "data_2"), ("queries", "items"), ("query", "items")]
+)
+async def test_scores_are_asked_for_under_any_names(pair: tuple[str, str]) -> None:
+    async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
+        body = {pair[0]: "cats", pair[1]: ["a", {"content": [{"type": "text", "text": "b"}]}]}
+        status, told, _ = await gateway.post("/v1/score", body)
+        assert (status, told, worker.requests[0].json()) == (200, SCORED, body)
+
+
 @pytest.mark.parametrize("body", EMBEDDED)
 async def test_every_shape_of_input_is_passed_through(body: dict[str, Any]) -> None:
     async with scripted_worker(answer) as worker, running_gateway(worker.url) as gateway:
@@ -97,6 +107,26 @@ async def test_what_it_says_is_guarded(monkeypatch, path: str) -> None:
         assert worker.requests == []
         status, _, _ = await gateway.post(path, body_of(path, "hello"))
         assert status == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_personal_data_in_it_is_masked(monkeypatch, path: str) -> None:
+    masks = {"pii": {"action": "mask"}}
+    async with scripted_worker(answer) as worker, guarded(monkeypatch, worker.url, guard=masks) as gateway:
+        status, _, headers = await gateway.post(path, body_of(path, f"To {EMAIL}"))
+        assert (status, headers["x-radixway-guard"]) == (200, "mask pii")
+        (got,) = worker.requests
+        assert EMAIL not in got.body.decode() and "To " in got.body.decode()
+
+
+@pytest.mark.parametrize("ids", [[72, 105], [[72], [105, 1]]])
+async def test_token_ids_that_nobody_can_read_are_told_of(monkeypatch, ids: list[Any]) -> None:
+    masks = {"pii": {"action": "mask"}}
+    async with scripted_worker(answer) as worker, guarded(monkeypatch, worker.url, guard=masks) as gateway:
+        _, _, headers = await gateway.post("/v1/embeddings", {"model": "m", "input": ids})
+        journal = await steps(gateway, headers)
+        lists = len(ids) if isinstance(ids[0], list) else 1
+        assert (journal["guard_unread"]["parts"], journal["guard_unread"]["of_token_ids"]) == (lists, lists)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +147,7 @@ async def test_what_it_says_is_guarded(monkeypatch, path: str) -> None:
         ("/v1/rerank", {"query": "a", "documents": ["b"], "top_n": -1}, "top_n"),
         ("/v1/score", {"text_1": "a"}, "text_2"),
         ("/score", {"queries": "a"}, "documents"),
+        ("/v1/score", {"query": "a", "documents": ["b"]}, "items"),
         ("/v1/score", {}, "text_1"),
         ("/v1/score", {"text_1": 1, "text_2": "b"}, "text_1"),
     ],

@@ -55,20 +55,33 @@ class RerankBody(PoolingBody, kw_only=True):
 
 
 class ScoreBody(PoolingBody, kw_only=True):
-    """What the gateway reads of a score request: two texts or lists of them, under either pair of names."""
+    """What the gateway reads of a score request: two texts or lists of them, under one of `_SCORE_PAIRS`."""
 
     text_1: _Contents | None = None
     text_2: _Contents | None = None
+    data_1: _Contents | None = None
+    data_2: _Contents | None = None
     queries: _Contents | None = None
     documents: _Contents | None = None
+    query: _Contents | None = None
+    items: _Contents | None = None
 
     def parse(self) -> ParsedRequest:
-        pair = ("queries", "documents") if self.queries is not None else ("text_1", "text_2")
-        missing = next((name for name in pair if getattr(self, name) is None), None)
-        if missing is not None:
-            message = f"{missing} is needed: give text_1 and text_2, or queries and documents"
-            raise BadBody(message, code="missing_field", param=missing)
+        first = next((name for name in _SCORE_PAIRS if getattr(self, name) is not None), None)
+        others = _SCORE_PAIRS[first] if first is not None else ("text_1",)
+        if all(getattr(self, name) is None for name in others):
+            message = f"{others[0]} is needed: give text_1 and text_2, or queries and documents"
+            raise BadBody(message, code="missing_field", param=others[0])
         return PoolingBody.parse(self)
+
+
+_SCORE_PAIRS: dict[str, tuple[str, ...]] = {
+    "text_1": ("text_2",),
+    "data_1": ("data_2",),
+    "queries": ("documents", "items"),
+    "query": ("items",),
+}
+"""What is scored against what: vLLM's names, and SGLang's last."""
 
 
 EMBEDDINGS = Endpoint(
@@ -94,9 +107,9 @@ SCORE = Endpoint(
     path="/v1/score",
     aliases=("/score",),
     name="score",
-    description="How alike pairs of texts are, as vLLM has it.",
+    description="How alike pairs of texts are, as vLLM and SGLang have it.",
     body=ScoreBody,
-    text_fields=("text_1", "text_2", "queries", "documents"),
+    text_fields=("text_1", "text_2", "data_1", "data_2", "queries", "documents", "query", "items"),
     reply_form=ReplyForm.POOLING,
     operation="score",
 )
